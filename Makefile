@@ -1,0 +1,50 @@
+# Everything a newcomer needs: each target sets up what it uses.  make help
+PYTHON ?= python3
+VENV   ?= .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup demo test test-slow check bench docs figures clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
+
+setup: $(STAMP) ## virtual environment with everything but torch
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## two peers agree on a support, exchange values only, mix exactly; then the bill
+	$(BIN)/python examples/two_peers.py
+	$(BIN)/zocosmo payload --d 6525621760 --q 8192
+
+test: $(STAMP) ## the test suite
+	$(PYTEST) -n 2 -q
+
+test-slow: $(STAMP) ## what the suite leaves out for time
+	$(PYTEST) -m slow -q
+
+check: $(STAMP) ## format, lint, types, layers, public names, doctests, docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PYTEST) -q tests/test_layers.py tests/test_public_names.py
+	$(PYTEST) -q --doctest-modules src/zocosmo
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+
+bench: $(STAMP) ## every benchmark, each against its floor or peer in the same run
+	$(BIN)/python benchmarks/support.py
+	$(BIN)/python benchmarks/codecs.py
+	$(BIN)/python benchmarks/fuzz.py
+
+docs: $(STAMP) ## the documentation, served on localhost
+	$(BIN)/mkdocs serve
+
+figures: $(STAMP) ## the pictures in README and docs
+	$(BIN)/python docs/figures.py
+
+clean:
+	rm -rf .venv .venv-* build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,123 @@
+"""Balanced public schedule: every coordinate exactly once in an epoch   [eq:balanced_schedule]
+
+An epoch's permutation of [d] is never written down. It is a keyed Feistel network over a·b ≥ d points,
+a = ⌈√d⌉, b = ⌈d/a⌉, whose round function is SipHash-2-4 under a key from the tape; points past d walk on
+along their cycle until they fall below d (fewer than one in √d do). Any block of it costs O(q).
+docs/protocol.md has the rule to the bit.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from zocosmo.core.support import Support, check_size
+from zocosmo.core.tape import Ids, Tape, Words
+from zocosmo.errors import InputError
+
+FEISTEL_ROUNDS = 10
+
+
+def epoch_length(d: int, q: int) -> int:
+    """K = ⌈d/q⌉ rounds. Two visits to a coordinate are at most 2K − 1 rounds apart   [eq:max_balanced_gap]"""
+    check_size(d, q)
+    return -(-d // q)
+
+
+def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
+    """Block t mod K of epoch ⌊t/K⌋: q coordinates, fewer in an epoch's last round when q does not divide d.
+
+    Further ids (an edge, a node) give each of them an epoch permutation of its own.
+
+    >>> [balanced_support(Tape(0), t, d=10, q=3).index.tolist() for t in range(4)]
+    [[0, 3, 4], [1, 6, 9], [2, 5, 7], [8]]
+    """
+    length = epoch_length(d, q)
+    rounds = np.asarray(t)
+    coins = tape.coins("balanced", rounds // length, *ids)
+    start = np.broadcast_to((rounds % length).astype(np.uint64) * np.uint64(q), coins.shape)[..., None]
+    sizes = np.minimum(np.uint64(q), np.uint64(d) - start)
+    if sizes.size and sizes.min() != sizes.max():
+        raise InputError(
+            f"rounds with {sizes.min()} and {sizes.max()} coordinates do not fit one array; draw them apart"
+        )
+    points = start + np.arange(sizes.max(initial=0), dtype=np.uint64)
+    return Support(np.sort(permute(points, coins.words(2), d).view(np.int64), axis=-1), d)
+
+
+def permute(points: Words, keys: Words, d: int) -> Words:
+    """π(points) for the keyed permutation π of [d]; keys has shape (…, 2), points (…, any)."""
+    grid = _Grid.of(d)
+    k0, k1 = (np.broadcast_to(keys[..., None, half], points.shape) for half in (0, 1))
+    out = grid.shuffle(points, k0, k1)
+    while (outside := out >= np.uint64(d)).any():
+        out[outside] = grid.shuffle(out[outside], k0[outside], k1[outside])
+    return out
+
+
+class _Grid(NamedTuple):
+    """The a × b grid that [d] is laid out on: point = left + a · right."""
+
+    a: np.uint64
+    b: np.uint64
+
+    @classmethod
+    def of(cls, d: int) -> "_Grid":
+        a = math.isqrt(d - 1) + 1
+        return cls(np.uint64(a), np.uint64(-(-d // a)))
+
+    def shuffle(self, points: Words, k0: Words, k1: Words) -> Words:
+        """One pass of the network: a bijection of the a · b points. Halves are added to in turn."""
+        right = points // self.a
+        left = points - right * self.a
+        for i in range(FEISTEL_ROUNDS):
+            tag = np.uint64(i << 32)
+            if i % 2 == 0:
+                left = (left + siphash(k0, k1, right | tag) % self.a) % self.a
+            else:
+                right = (right + siphash(k0, k1, left | tag) % self.b) % self.b
+        shuffled: Words = left + right * self.a
+        return shuffled
+
+
+def siphash(k0: Words, k1: Words, word: Words) -> Words:
+    """SipHash-2-4 of one 64-bit little-endian word, elementwise   [Aumasson and Bernstein, 2012]"""
+    v0, v1 = k0 ^ np.uint64(0x736F6D6570736575), k1 ^ np.uint64(0x646F72616E646F6D)
+    v2, v3 = k0 ^ np.uint64(0x6C7967656E657261), k1 ^ np.uint64(0x7465646279746573)
+    spare = np.empty_like(v0)
+    length = np.uint64(8 << 56)  # the second block of an 8-byte message holds its length alone
+    for block in (word, length):
+        v3 ^= block
+        _sip_rounds(2, v0, v1, v2, v3, spare)
+        v0 ^= block
+    v2 ^= np.uint64(0xFF)
+    _sip_rounds(4, v0, v1, v2, v3, spare)
+    v0 ^= v1
+    v0 ^= v2
+    v0 ^= v3
+    return v0
+
+
+def _sip_rounds(count: int, v0: Words, v1: Words, v2: Words, v3: Words, spare: Words) -> None:
+    """In place: new arrays for each of the 26 operations would cost more than the operations."""
+    for _ in range(count):
+        v0 += v1
+        _rotate(v1, 13, spare)
+        v1 ^= v0
+        _rotate(v0, 32, spare)
+        v2 += v3
+        _rotate(v3, 16, spare)
+        v3 ^= v2
+        v0 += v3
+        _rotate(v3, 21, spare)
+        v3 ^= v0
+        v2 += v1
+        _rotate(v1, 17, spare)
+        v1 ^= v2
+        _rotate(v2, 32, spare)
+
+
+def _rotate(word: Words, by: int, spare: Words) -> None:
+    np.left_shift(word, np.uint64(by), out=spare)
+    word >>= np.uint64(64 - by)
+    word |= spare

@@ -1,0 +1,44 @@
+"""Couplings: what the pairs of one matching share   [eq:corr_operators, PROTOCOL.md]
+
+A coupling is two facts. G and S see the same supports, and S and I the same signs, draw for draw.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zocosmo.core.support import Direction, SupportRule, draw_signs, draw_support
+from zocosmo.core.tape import Ids, Tape
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """Whether each pair draws a support of its own, and signs of its own."""
+
+    name: str
+    own_support: bool
+    own_signs: bool
+
+    def directions(
+        self, tape: Tape, t: Ids, i: Ids, j: Ids, *, d: int, q: int, rule: SupportRule = draw_support
+    ) -> Direction:
+        """u_e for each pair e = {i, j} of round t; both ends get the same, whichever calls itself i.
+
+        Arrays of i and j give one direction for each pair. What the pairs share is drawn once and
+        broadcasts. `rule` is how supports are drawn: `draw_support` or `balanced_support`.
+
+        >>> u = COUPLINGS["S"].directions(Tape(0), 3, np.array([0, 2]), np.array([1, 3]), d=32, q=4)
+        >>> u.index.shape, u.signs.shape
+        ((4,), (2, 4))
+        """
+        pair = np.minimum(i, j), np.maximum(i, j)
+        support = rule(tape, t, *(pair if self.own_support else ()), d=d, q=q)
+        signs = draw_signs(tape, t, *(pair if self.own_signs else ()), q=support.q)
+        return Direction(support.index, d, signs)
+
+
+G = Coupling("G", own_support=False, own_signs=False)
+S = Coupling("S", own_support=False, own_signs=True)
+I = Coupling("I", own_support=True, own_signs=True)  # noqa: E741 — the paper's name
+
+COUPLINGS = {coupling.name: coupling for coupling in (G, S, I)}

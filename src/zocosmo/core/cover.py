@@ -1,0 +1,68 @@
+"""One-hop compatibility: is what is sent enough to mix exactly?   [thm:one_hop_compatibility]"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.support import Support
+from zocosmo.errors import InputError, SupportMismatch
+
+Targets = Mapping[int, Support]  # receiver → K, the support it mixes on
+Sent = Mapping[tuple[int, int], Support]  # (sender, receiver) → S, the support of that message
+
+
+class Gap(NamedTuple):
+    """Coordinates that a receiver mixes on and a sender's message lacks.
+
+    `error` is what every decoder must risk on each of them when peer states are at most `radius` in size:
+    w_ij · R, the minimax error of the theorem.
+    """
+
+    receiver: int
+    sender: int
+    missing: NDArray[np.int64]
+    error: float
+
+
+def find_gaps(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: float = 1.0) -> list[Gap]:
+    """Every link whose message falls short; none means that mixing is exact.
+
+    Only peers j ≠ i with w_ij > 0 must be covered, and a message that is not sent covers nothing.
+
+    >>> K, S = Support(np.array([1, 2]), d=4), Support(np.array([2, 3]), d=4)
+    >>> find_gaps({0: K}, {(1, 0): S}, np.full((2, 2), 0.5), radius=3.0)
+    [Gap(receiver=0, sender=1, missing=array([1]), error=1.5)]
+    """
+    gaps = []
+    for receiver, target in sorted(targets.items()):
+        for sender in np.flatnonzero(np.asarray(weights)[receiver] > 0).tolist():
+            if sender == receiver:
+                continue
+            missing = _missing(target, sent.get((sender, receiver)))
+            if missing.size:
+                gaps.append(Gap(receiver, sender, missing, float(weights[receiver][sender]) * radius))
+    return gaps
+
+
+def check_cover(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: float = 1.0) -> None:
+    """Nothing where mixing is exact; else an error that names the first gap and how many there are."""
+    gaps = find_gaps(targets, sent, weights, radius=radius)
+    if gaps:
+        first, more = gaps[0], f" ({len(gaps) - 1} more links fall short)" if len(gaps) > 1 else ""
+        raise SupportMismatch(
+            f"node {first.receiver} mixes on {targets[first.receiver].q} coordinates, but the message from "
+            f"node {first.sender} lacks {first.missing.size} of them (first: {first.missing[0]}), an error "
+            f"of up to {first.error:g}; draw both supports with the same seed, round and edge{more}"
+        )
+
+
+def _missing(target: Support, sent: Support | None) -> NDArray[np.int64]:
+    if target.index.ndim != 1:
+        raise InputError(f"a target is one support, got a batch of shape {target.index.shape}")
+    if sent is None:
+        return target.index
+    if sent.d != target.d:
+        raise InputError(f"supports of d = {target.d} and d = {sent.d} cannot be compared")
+    return np.setdiff1d(target.index, sent.index, assume_unique=True)

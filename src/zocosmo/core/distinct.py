@@ -1,0 +1,103 @@
+"""The first k distinct values of a stream of coins, for many streams at once, in O(k) each.
+
+What `support` draws   [PROTOCOL.md]. A stream is read a little past k words, the first k values are sorted,
+and the few that repeat are replaced by the next new ones of the same stream.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Coins, Words
+
+BLOCK_WORDS = 2**21  # of the tape held at once: 16 MiB
+
+Index = NDArray[np.int64]
+
+
+def first_distinct(coins: Coins, d: int, k: int) -> Index:
+    """The k first distinct values of below(d) in each stream, ascending: shape (streams, k)."""
+    count = _first_guess(d, k)
+    blocks = [_first_distinct(block, d, k, count) for block in coins.blocks(max(1, BLOCK_WORDS // count))]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _first_distinct(coins: Coins, d: int, k: int, count: int) -> Index:
+    found, complete = _distinct_head(*_below(coins.words(count), d), d, k)
+    while not complete.all():
+        count *= 2
+        todo = np.flatnonzero(~complete)
+        found[todo], complete[todo] = _distinct_head(*_below(coins.rows(todo).words(count), d), d, k)
+    return found
+
+
+def _first_guess(d: int, k: int) -> int:
+    """Words that nearly always hold k distinct values: their mean number and six standard deviations."""
+    spread = -np.log1p(-k / d) * d if k < d else float(k)
+    mean = spread / (1 - (2**64 % d) / 2**64)
+    return int(mean + 6 * np.sqrt(mean - k + 1e-9)) + 2
+
+
+def _below(words: Words, d: int) -> tuple[Words, Index]:
+    """below(d) applied along each row: accepted values first, and how many there are."""
+    length = np.full(len(words), words.shape[1])
+    limit = 2**64 - 2**64 % d
+    if words.max(initial=0) >= limit:
+        rejected = words >= np.uint64(limit)
+        order = np.argsort(rejected, axis=1, kind="stable")
+        words, length = np.take_along_axis(words, order, axis=1), length - rejected.sum(axis=1)
+    multiple = words // np.uint64(d)  # w − ⌊w/d⌋·d: NumPy divides by a scalar faster than it takes remainders
+    multiple *= np.uint64(d)
+    return np.subtract(words, multiple, out=multiple), length
+
+
+def _distinct_head(values: Words, length: Index, d: int, k: int) -> tuple[Index, NDArray[np.bool_]]:
+    """The k first distinct values of each row, ascending, and whether the row held that many.
+
+    The first k values are sorted; those that repeat free a slot, and the next new values of the row fill it.
+    """
+    head = _sorted(values[:, :k], d)
+    complete = length >= k
+    repeats = np.flatnonzero(head[:, 1:] == head[:, :-1])
+    if not repeats.size:
+        return head, complete
+    row, slot = np.divmod(repeats, k - 1)
+    missing = np.bincount(row, minlength=len(head))
+    short = np.flatnonzero(missing) if len(head) > 1 else slice(None)
+    fresh = _is_fresh(values[short], length[short], head[short], d)
+    fresh &= np.cumsum(fresh, axis=1) <= missing[short, None]
+    complete[short] &= fresh.sum(axis=1) == missing[short]
+    done = complete[row]
+    head[row[done], slot[done]] = values[short, k:][fresh & complete[short, None]]
+    merged = head[short]  # a view where there is one row, else a copy
+    merged.sort(axis=1, kind="stable")  # nearly sorted already: cheap for a merging sort
+    if merged.base is not head:
+        head[short] = merged
+    return head, complete
+
+
+def _is_fresh(values: Words, length: Index, head: Index, d: int) -> NDArray[np.bool_]:
+    """Which values after the first k are neither among those nor seen before in their row."""
+    k = head.shape[1]
+    tail, head = values[:, k:], head.view(np.uint64)
+    fresh = np.arange(k, values.shape[1]) < length[:, None]
+    rows_at_once = max(1, (2**64 - 1) // d)  # row · d + value must fit in a word
+    for at in range(0, len(values), rows_at_once):
+        part = slice(at, at + rows_at_once)
+        base = np.arange(len(tail[part]), dtype=np.uint64)[:, None] * np.uint64(d)
+        known, keys = (base + head[part]).ravel(), (base + tail[part]).ravel()
+        place = np.minimum(np.searchsorted(known, keys), known.size - 1)
+        first = np.zeros(keys.size, bool)
+        first[np.unique(keys, return_index=True)[1]] = True
+        fresh[part] &= (first & (known[place] != keys)).reshape(tail[part].shape)
+    return fresh
+
+
+def _sorted(values: Words, d: int) -> Index:
+    """Each row ascending. 32-bit keys sort twice as fast, so a long row is cut at multiples of 2^32."""
+    if d <= 2**32:
+        return np.sort(values.astype(np.uint32), axis=1).astype(np.int64)
+    if len(values) > 1 or d > 2**34:
+        return np.sort(values, axis=1).view(np.int64)
+    part = values >> np.uint64(32)
+    cuts = [np.sort(values[part == high].astype(np.uint32)) for high in range(-(-d // 2**32))]
+    return np.concatenate([cut + np.int64(high << 32) for high, cut in enumerate(cuts)])[None, :]

@@ -1,0 +1,202 @@
+"""Head fields: what stands before the values of a message and says where they belong.
+
+A field knows its length from (d, q) alone, so a message's cost is a formula and its bytes can be checked
+before they are read. Bits are filled from the least significant on, and padded to a whole byte with zeros.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.payload import Bits, index_bits
+from zocosmo.errors import CorruptMessage, InputError
+
+Index = NDArray[np.int64]
+Flags = NDArray[np.uint8]  # one bit in each entry
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """What crosses a link: values in the order of their support, and what their codec adds."""
+
+    values: NDArray[Any]
+    index: Index | None = None  # where the codec sends coordinates
+    seed: int | None = None  # where it sends a seed
+
+
+class Field(Protocol):
+    """`bits` is the length less padding, `pack` makes it, `unpack` reads it back or raises a MessageError."""
+
+    carries: str  # which part of a Message it sends besides the values: "index", "seed" or ""
+
+    def count(self, d: int, q: int) -> int: ...
+    def bits(self, d: int, q: int) -> Bits: ...
+    def pack(self, message: Message, d: int) -> bytes: ...
+    def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message: ...
+
+
+class Nothing:
+    """The receiver rebuilds the support from the tape."""
+
+    carries = ""
+
+    def count(self, d: int, q: int) -> int:
+        return q
+
+    def bits(self, d: int, q: int) -> Bits:
+        return Bits()
+
+    def pack(self, message: Message, d: int) -> bytes:
+        return b""
+
+    def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message:
+        return Message(values)
+
+
+class Everything(Nothing):
+    """All d values, so there is nothing to say."""
+
+    def count(self, d: int, q: int) -> int:
+        return d
+
+
+class Seed(Nothing):
+    """A 64-bit seed that stands for a whole direction, and the one value that scales it."""
+
+    carries = "seed"
+
+    def count(self, d: int, q: int) -> int:
+        return 1
+
+    def bits(self, d: int, q: int) -> Bits:
+        return Bits(control=64)
+
+    def pack(self, message: Message, d: int) -> bytes:
+        if message.seed is None or not 0 <= message.seed < 2**64:
+            raise InputError(f"a seed on the wire lies between 0 and 2^64 − 1, got {message.seed}")
+        return message.seed.to_bytes(8, "little")
+
+    def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message:
+        return Message(values, seed=int.from_bytes(head, "little"))
+
+
+class Integers(Nothing):
+    """Coordinates as 32-bit integers, or 64-bit above d = 2^32: how sparse tensors are sent."""
+
+    carries = "index"
+
+    def bits(self, d: int, q: int) -> Bits:
+        return Bits(indices=8 * q * self._dtype(d).itemsize)
+
+    def pack(self, message: Message, d: int) -> bytes:
+        return checked_index(message, d).astype(self._dtype(d)).tobytes()
+
+    def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message:
+        index = np.frombuffer(head, self._dtype(d))
+        if index[-1] >= d:
+            raise CorruptMessage(f"coordinate {index[-1]} is not below d = {d}")
+        return Message(values, accepted_index(index.astype(np.int64), d))
+
+    @staticmethod
+    def _dtype(d: int) -> np.dtype[Any]:
+        return np.dtype("<u4" if d <= 2**32 else "<u8")
+
+
+class BitList(Nothing):
+    """Coordinates of ℓ = ⌈log₂ d⌉ bits each   [eq:coordinate_list_cost]"""
+
+    carries = "index"
+
+    def bits(self, d: int, q: int) -> Bits:
+        return Bits(indices=q * index_bits(d))
+
+    def pack(self, message: Message, d: int) -> bytes:
+        return pack_flags(split_bits(checked_index(message, d), index_bits(d)))
+
+    def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message:
+        flags = unpack_flags(head, values.size * index_bits(d))
+        return Message(values, accepted_index(join_bits(flags, index_bits(d), values.size), d))
+
+
+class EliasFano(Nothing):
+    """Coordinates by their gaps g_k = s_k − k, which rise from 0 to at most d − q.
+
+    The `low` lowest bits of each g_k are sent as they are. What is left above them rises by little over the
+    whole message and is sent as q marks in a row of q + ⌊(d − q) / 2^low⌋ bits: unary differences.
+    """
+
+    carries = "index"
+
+    def bits(self, d: int, q: int) -> Bits:
+        low = self._low(d, q)
+        return Bits(indices=q * low + q + ((d - q) >> low))
+
+    def pack(self, message: Message, d: int) -> bytes:
+        index = checked_index(message, d)
+        q, low = index.size, self._low(d, index.size)
+        gaps = index - np.arange(q)
+        marks = np.zeros(q + ((d - q) >> low), np.uint8)
+        marks[(gaps >> low) + np.arange(q)] = 1
+        return pack_flags(np.concatenate([split_bits(gaps, low), marks]))
+
+    def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message:
+        q, low = values.size, self._low(d, values.size)
+        flags = unpack_flags(head, self.bits(d, q).indices)
+        marks = np.flatnonzero(flags[q * low :])
+        if marks.size != q:
+            raise CorruptMessage(f"{marks.size} coordinates are marked where {q} were announced")
+        gaps = ((marks - np.arange(q)) << low) + join_bits(flags[: q * low], low, q)
+        return Message(values, accepted_index(gaps + np.arange(q), d))
+
+    @staticmethod
+    def _low(d: int, q: int) -> int:
+        """⌊log₂ of the mean gap⌋, which keeps the row of marks between q and 3q bits."""
+        return max(0, ((d - q + 1) // q).bit_length() - 1)
+
+
+def checked_index(message: Message, d: int) -> Index:
+    """The coordinates to send: as many as values, ascending, below d."""
+    index = np.asarray(message.index)
+    if index.shape != message.values.shape or index.dtype.kind not in "iu":
+        raise InputError(f"{message.values.size} values need as many coordinates, got shape {index.shape}")
+    if not _ascends_below(index, d):
+        raise InputError(f"coordinates must ascend from 0 to below d = {d}, got {index[:4].tolist()}…")
+    return index.astype(np.int64, copy=False)
+
+
+def accepted_index(index: Index, d: int) -> Index:
+    """The coordinates received, if a sender could have meant them."""
+    if not _ascends_below(index, d):
+        raise CorruptMessage(f"the coordinates do not ascend from 0 to below d = {d}")
+    return index
+
+
+def _ascends_below(index: Index, d: int) -> bool:
+    return bool(index[0] >= 0 and index[-1] < d and (index[1:] > index[:-1]).all())
+
+
+def split_bits(integers: Index, width: int) -> Flags:
+    """The `width` low bits of each integer, one after the other."""
+    octets = np.ascontiguousarray(integers, "<i8").view(np.uint8).reshape(-1, 8)
+    return np.unpackbits(octets, axis=1, count=width, bitorder="little").reshape(-1)
+
+
+def join_bits(flags: Flags, width: int, count: int) -> Index:
+    """Back from `split_bits`."""
+    octets = np.packbits(flags.reshape(count, width), axis=1, bitorder="little")
+    words = np.zeros((count, 8), np.uint8)
+    words[:, : octets.shape[1]] = octets
+    return words.view("<i8").reshape(-1).astype(np.int64, copy=False)
+
+
+def pack_flags(flags: Flags) -> bytes:
+    return np.packbits(flags, bitorder="little").tobytes()
+
+
+def unpack_flags(data: memoryview, count: int) -> Flags:
+    flags = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+    if flags[count:].any():
+        raise CorruptMessage("the padding after the coordinates is not zero")
+    return flags[:count]

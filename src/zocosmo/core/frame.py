@@ -1,0 +1,85 @@
+"""Frames: a message with a 32-byte header that says what it is and proves that it arrived whole.
+
+    byte 0      version, 1            byte 8–15    round, u64
+    byte 1      codec                 byte 16–23   number of values, u64
+    byte 2      value type            byte 24–27   first 4 bytes of the session's fingerprint
+    byte 3      0                     byte 28–31   CRC-32 of bytes 0–27 and the message
+    byte 4–7    sender, u32           byte 32–     the message, laid out by its codec
+
+All integers are little-endian. Refusals come in this order: too short, other version, checksum, other
+session, unknown codec or value type, impossible count, wrong length, and last what the codec finds.
+"""
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from zocosmo.core.fields import Message
+from zocosmo.core.message import CODECS, Codec
+from zocosmo.core.payload import Bits
+from zocosmo.core.values import VALUE_TYPES, ValueType
+from zocosmo.errors import CorruptMessage, ForeignMessage, InputError, TruncatedMessage
+
+FRAME_VERSION = 1
+FRAME_BITS = Bits(framing=8 * 32)
+
+_HEADER = struct.Struct("<4BIQQ4s")
+_CHECKSUM = struct.Struct("<I")
+_HEAD_BYTES = _HEADER.size + _CHECKSUM.size
+_CODEC_BY_ID = {codec.wire_id: codec for codec in CODECS.values()}
+_VALUE_BY_ID = {value.wire_id: value for value in VALUE_TYPES.values()}
+
+
+class Header(NamedTuple):
+    """What a frame says of its message, besides the session and the number of values."""
+
+    codec: Codec
+    value: ValueType
+    round: int
+    sender: int
+
+
+def frame(header: Header, message: Message, *, d: int, session: bytes) -> bytes:
+    """The message with its header; `session` is the fingerprint that the peers agreed on."""
+    codec, value, round_, sender = header
+    if not 0 <= round_ < 2**64 or not 0 <= sender < 2**32:
+        raise InputError(f"round {round_} or sender {sender} does not fit a header of 64 and 32 bits")
+    body = codec.encode(message, d=d, value=value)
+    ids = FRAME_VERSION, codec.wire_id, value.wire_id, 0
+    head = _HEADER.pack(*ids, sender, round_, message.values.size, session[:4])
+    return b"".join((head, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(head))), body))
+
+
+def unframe(data: bytes, *, d: int, session: bytes, expect: Header | None = None) -> tuple[Header, Message]:
+    """Header and message of a frame that is whole, of this session and, if given, the one expected."""
+    if len(data) < _HEAD_BYTES:
+        raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(data)} bytes in all")
+    version, codec_id, value_id, zero, sender, round_, count, tag = _HEADER.unpack_from(data)
+    if version != FRAME_VERSION:
+        raise ForeignMessage(f"frame of version {version}, expected {FRAME_VERSION}; run the same release")
+    body = memoryview(data)[_HEAD_BYTES:]
+    (checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
+    if checksum != zlib.crc32(body, zlib.crc32(memoryview(data)[: _HEADER.size])):
+        raise CorruptMessage(
+            f"checksum of a {len(data)}-byte frame does not match; it was damaged on its way"
+        )
+    if tag != session[:4]:
+        raise ForeignMessage(f"frame of session {tag.hex()}, expected {session[:4].hex()}; compare manifests")
+    if codec_id not in _CODEC_BY_ID or value_id not in _VALUE_BY_ID or zero:
+        raise CorruptMessage(
+            f"codec {codec_id}, value type {value_id}, reserved byte {zero}: not all are known"
+        )
+    header = Header(_CODEC_BY_ID[codec_id], _VALUE_BY_ID[value_id], round_, sender)
+    if not 1 <= count <= d or count != header.codec.field.count(d, count):
+        raise CorruptMessage(f"a {header.codec.name!r} frame in d = {d} cannot hold {count} values")
+    if expect is not None:
+        check_header(header, expect)
+    return header, header.codec.decode(body, d=d, q=count, value=header.value)
+
+
+def check_header(got: Header, expect: Header) -> None:
+    """An error that names the first field in which a frame is not the one expected."""
+    for name, here, there in zip(Header._fields, got, expect, strict=True):
+        if here != there:
+            here, there = (getattr(side, "name", side) for side in (here, there))
+            raise ForeignMessage(f"frame from node {got.sender} has {name} {here}, expected {there}")

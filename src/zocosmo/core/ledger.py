@@ -1,0 +1,79 @@
+"""The ledger: bits by directed link and by kind. The one place where bits are added up."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.payload import Bits
+from zocosmo.errors import InputError
+
+Link = tuple[int, int]
+Counts = NDArray[np.int64]
+
+
+class Ledger:
+    """Bits sent over each directed link (sender, receiver), split as in `Bits`.
+
+    `shape` are leading axes: one ledger for each of many runs, charged together.
+
+    >>> ledger = Ledger([(0, 1), (1, 0)])
+    >>> ledger.charge(1, Bits(values=262144, framing=256))
+    >>> ledger.link(0, 1)
+    Bits(values=262144, indices=0, control=0, framing=256)
+    >>> ledger.network().total
+    524800
+    """
+
+    def __init__(self, links: Sequence[Link], shape: tuple[int, ...] = ()) -> None:
+        self.links = tuple((int(i), int(j)) for i, j in links)
+        self._place = {link: k for k, link in enumerate(self.links)}
+        if len(self._place) != len(self.links):
+            raise InputError(f"a ledger has each directed link once, got {len(self.links)} with repeats")
+        self.counts: Counts = np.zeros((*shape, len(self.links), len(Bits._fields)), np.int64)
+
+    def __repr__(self) -> str:
+        return (
+            f"Ledger(links={len(self.links)}, shape={self.counts.shape[:-2]}, bits={int(self.counts.sum())})"
+        )
+
+    def charge(self, messages: int | NDArray[Any], bits: Bits) -> None:
+        """Add `bits` for each message; `messages` counts them by link and broadcasts to (…, links)."""
+        for kind, amount in enumerate(bits):
+            if amount:
+                self.counts[..., kind] += np.asarray(messages) * amount
+
+    def send(self, sender: int, receiver: int, bits: Bits) -> None:
+        """Charge one message on one link."""
+        self.counts[..., self._at(sender, receiver), :] += np.array(bits)
+
+    def link(self, sender: int, receiver: int) -> Bits:
+        """What this link carried, all runs together."""
+        return _as_bits(self.counts[..., self._at(sender, receiver), :])
+
+    def sent_by(self, node: int) -> Bits:
+        """What a node sent, over all its links, all runs together."""
+        return _as_bits(self.counts[..., [k for k, (i, _) in enumerate(self.links) if i == node], :])
+
+    def network(self) -> Bits:
+        """What crossed the network, all runs together."""
+        return _as_bits(self.counts)
+
+    def by_node(self, n: int) -> Counts:
+        """Bits sent by each node and kind, shape (…, n, kinds)."""
+        out = np.zeros((*self.counts.shape[:-2], n, self.counts.shape[-1]), np.int64)
+        for k, (sender, _) in enumerate(self.links):
+            out[..., sender, :] += self.counts[..., k, :]
+        return out
+
+    def _at(self, sender: int, receiver: int) -> int:
+        if (sender, receiver) not in self._place:
+            raise InputError(
+                f"there is no link from node {sender} to node {receiver}; charge links of the graph only"
+            )
+        return self._place[sender, receiver]
+
+
+def _as_bits(counts: Counts) -> Bits:
+    return Bits(*(int(total) for total in counts.reshape(-1, len(Bits._fields)).sum(axis=0)))

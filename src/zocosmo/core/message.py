@@ -1,0 +1,67 @@
+"""Codecs: messages as bytes, and what they cost   [eq:appendix_sparse_costs]
+
+A codec turns a message into bytes and back to exactly what was sent, and its `bits` are the bytes it makes.
+Codecs differ only in the field before the values, which says what coordinates these belong to.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zocosmo.core.fields import BitList, EliasFano, Everything, Field, Integers, Message, Nothing, Seed
+from zocosmo.core.payload import Bits
+from zocosmo.core.support import check_size
+from zocosmo.core.values import F32, ValueType
+from zocosmo.errors import InputError, TruncatedMessage
+
+
+@dataclass(frozen=True)
+class Codec:
+    """One way to lay out a message: a head field, then the values.
+
+    >>> CODECS["values"].bits(2_523_136, 8192).total, CODECS["indexed"].bits(2_523_136, 8192).total
+    (262144, 442368)
+    """
+
+    name: str
+    wire_id: int
+    field: Field
+    about: str
+
+    def bits(self, d: int, q: int, value: ValueType = F32) -> Bits:
+        """The cost of one message: `total` is 8 × the bytes of `encode`, `payload` leaves out the padding."""
+        check_size(d, q)
+        head = self.field.bits(d, q)
+        return head.plus(Bits(values=self.field.count(d, q) * value.bits, framing=-head.total % 8))
+
+    def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
+        """The message as bytes. Its values must be of the value type already: nothing is rounded here."""
+        values = np.asarray(message.values)
+        if values.ndim != 1 or values.size != self.field.count(d, values.size) or not values.size:
+            raise InputError(f"codec {self.name!r} cannot send values of shape {values.shape} in d = {d}")
+        for part in ("index", "seed"):
+            if (getattr(message, part) is not None) != (self.field.carries == part):
+                verb = "needs" if self.field.carries == part else "does not send"
+                raise InputError(f"codec {self.name!r} {verb} Message.{part}")
+        check_size(d, values.size)
+        return self.field.pack(message, d) + value.pack(values)
+
+    def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
+        """The message that `encode` was given, or a MessageError and nothing."""
+        size = self.bits(d, q, value).total // 8
+        if len(data) != size:
+            raise TruncatedMessage(f"a {self.name!r} message of q = {q} takes {size} bytes, got {len(data)}")
+        at = size - self.field.count(d, q) * value.bits // 8
+        view = memoryview(data)
+        return self.field.unpack(view[:at], value.unpack(view[at:]), d)
+
+
+_TABLE = (
+    Codec("values", 1, Nothing(), "values only; both ends rebuild the support"),
+    Codec("indexed", 2, BitList(), "coordinate list, ⌈log₂ d⌉ bits each"),
+    Codec("plain", 3, Integers(), "coordinate list, 32- or 64-bit integers"),
+    Codec("delta", 4, EliasFano(), "gaps between coordinates, Elias–Fano"),
+    Codec("dense", 5, Everything(), "all d values"),
+    Codec("seed_scalar", 6, Seed(), "a 64-bit seed and one value"),
+)
+CODECS = {codec.name: codec for codec in _TABLE}

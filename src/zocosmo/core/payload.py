@@ -1,0 +1,89 @@
+"""What messages cost: bits by kind, and the bounds to hold them against   [appendix:comm_accounting]"""
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+from zocosmo.core.support import check_size
+
+
+class Bits(NamedTuple):
+    """Bits of a message, or of many, by what they are spent on."""
+
+    values: int = 0  # the q numbers
+    indices: int = 0  # saying which coordinates they belong to
+    control: int = 0  # seeds, counters, manifests
+    framing: int = 0  # headers, checksums, and padding to whole bytes
+
+    @property
+    def total(self) -> int:
+        return sum(self)
+
+    @property
+    def payload(self) -> int:
+        """All but the framing: what the paper counts."""
+        return self.total - self.framing
+
+    def plus(self, other: "Bits") -> "Bits":
+        return Bits(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, count: int) -> "Bits":
+        return Bits(*(count * a for a in self))
+
+
+def index_bits(d: int) -> int:
+    """ℓ_d = ⌈log₂ d⌉: bits that name one coordinate   [eq:index_bits_def]
+
+    >>> index_bits(2_523_136), index_bits(6_525_621_760)
+    (22, 33)
+    """
+    return (d - 1).bit_length()
+
+
+def log2_binomial(d: int, q: int) -> float:
+    """log₂ C(d, q), the entropy of a uniform q-subset, right to about 15 digits at any size.
+
+    Exact integers while they are short; then Stirling's series for the three factorials, combined so that
+    nothing large cancels. With p = q/d and s(n) = 1/12n − 1/360n³ + 1/1260n⁵,
+
+        ln C = −q ln p − (d − q) ln(1 − p) − ½ ln(2π q (1 − p)) + s(d) − s(q) − s(d − q)
+
+    >>> round(log2_binomial(6_525_621_760, 8192), 3)
+    172402.336
+    """
+    check_size(d, q)
+    q = min(q, d - q)
+    if q <= 64:
+        return math.log2(math.comb(d, q))
+    p = q / d
+    leading = -q * math.log(p) - (d - q) * math.log1p(-p) - math.log(2 * math.pi * q * (1 - p)) / 2
+    return (leading + _stirling_tail(d) - _stirling_tail(q) - _stirling_tail(d - q)) / math.log(2)
+
+
+def _stirling_tail(n: int) -> float:
+    return 1 / (12 * n) - 1 / (360 * n**3) + 1 / (1260 * n**5)
+
+
+def entropy_bound(d: int, q: int, value_bits: int = 32) -> float:
+    """q B + log₂ C(d, q): no code for a private support costs less   [eq:conditional_total_sparse_cost]"""
+    return q * value_bits + log2_binomial(d, q)
+
+
+def index_share(d: int, value_bits: int) -> Fraction:
+    """r = ℓ_d / (B + ℓ_d): how much of an indexed message is indices   [eq:index_fraction_def]"""
+    return Fraction(index_bits(d), value_bits + index_bits(d))
+
+
+def reuse_multiplier(d: int, value_bits: int, rounds: int) -> Fraction:
+    """1 + ℓ_d / (K B): one list for K rounds, against values alone   [eq:periodic_adaptive_multiplier]"""
+    return 1 + Fraction(index_bits(d), rounds * value_bits)
+
+
+def refresh_multiplier(d: int, q: int, value_bits: int, period: int) -> Fraction:
+    """Indexed rounds with a dense one every K, against values alone   [eq:marina_round_multiplier]"""
+    return Fraction(period - 1, period) * reuse_multiplier(d, value_bits, 1) + Fraction(d, period * q)
+
+
+def seed_overhead(rounds: int, *, seed_bits: int = 128, counter_bits: int = 32, every: int = 100) -> Fraction:
+    """Bits a round for the seed, sent once, and a round counter now and then   [eq:seed_amortized_cost]"""
+    return Fraction(seed_bits + counter_bits * (rounds // every), rounds)

@@ -1,0 +1,151 @@
+"""The public tape: everything random that peers share   [PROTOCOL.md, eq:seed_round_generation]"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.errors import InputError
+
+PREFIX = b"zo-cosmo tape v1"
+
+Seed = int | str | bytes
+Ids = int | NDArray[Any]
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+
+
+def tape_key(seed: Seed) -> bytes:
+    """The 32 bytes that a seed stands for; 32 raw bytes stand for themselves.
+
+    >>> tape_key("alpha").hex()[:16]
+    'fd3a8afa535d25be'
+    """
+    if isinstance(seed, bytes):
+        if len(seed) != 32:
+            raise InputError(f"a seed of raw bytes is the key itself and needs 32 of them, got {len(seed)}")
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, int | str | np.integer):
+        raise InputError(f"a seed is an integer, a string or 32 bytes, got {type(seed).__name__}")
+    text = str(int(seed)) if not isinstance(seed, str) else seed
+    return hashlib.blake2b(text.encode(), digest_size=32, person=b"zo-cosmo seed v1").digest()
+
+
+class Tape:
+    """Public random tape R = H(seed ‖ label ‖ ids): same ids, same coins, on every machine.
+
+    SHAKE-128 output and nothing else: no library generator whose stream may change between releases.
+    A tape may hold the keys of many seeds (`Tape.stack`); its `shape` is then a leading axis of all
+    that is drawn from it, and `tape[:, None]` adds axes as it does to an array.
+
+    >>> Tape(0).coins("support", 0).bytes(4).tobytes().hex()
+    '7a406023'
+    """
+
+    def __init__(self, seed: Seed) -> None:
+        self.keys: Bytes = np.frombuffer(tape_key(seed), np.uint8)
+
+    @classmethod
+    def stack(cls, seeds: Sequence[Seed]) -> "Tape":
+        """One tape with a leading axis of seeds."""
+        return cls._of(np.frombuffer(b"".join(map(tape_key, seeds)), np.uint8).reshape(-1, 32))
+
+    @classmethod
+    def _of(cls, keys: Bytes) -> "Tape":
+        tape = cls.__new__(cls)
+        tape.keys = keys
+        return tape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.keys.shape[:-1]
+
+    def __getitem__(self, where: Any) -> "Tape":
+        axes = where if isinstance(where, tuple) else (where,)
+        return self._of(self.keys[(*axes, slice(None))] if Ellipsis in axes else self.keys[axes])
+
+    def __repr__(self) -> str:
+        return f"Tape(shape={self.shape}, commitment={self.commitment()[:8]}…)"
+
+    def commitment(self) -> str:
+        """A public name for the seed: peers compare it without showing the seed.
+
+        It hides a seed only as far as the seed cannot be guessed: commit to 32 random bytes, not to 7.
+        """
+        return hashlib.blake2b(self.keys.tobytes(), digest_size=32, person=b"zo-cosmo comm v1").hexdigest()
+
+    def coins(self, label: str, *ids: Ids) -> "Coins":
+        """The stream of a label and its ids. Arrays of ids broadcast with the tape: one stream for each."""
+        name = label.encode("ascii", "replace")
+        if not 0 < len(name) <= 16 or not label.isascii():
+            raise InputError(f"a label is 1 to 16 ASCII characters, got {label!r}")
+        words = [_id_words(value) for value in ids]
+        shape = np.broadcast_shapes(self.shape, *(word.shape for word in words))
+        name = name.ljust(16, b"\0")
+        if shape == ():  # one stream: skip the detour over arrays
+            fields = [PREFIX, self.keys.tobytes(), name, *(word.tobytes() for word in words)]
+            return Coins(b"".join(fields), shape)
+        columns = [np.frombuffer(PREFIX, np.uint8), self.keys, np.frombuffer(name, np.uint8)]
+        columns += [word[..., None].view(np.uint8) for word in words]
+        rows = [np.broadcast_to(column, (*shape, column.shape[-1])) for column in columns]
+        return Coins(np.concatenate(rows, axis=-1).tobytes(), shape)
+
+
+def _id_words(value: Ids) -> Words:
+    """One id, or an array of them, as little-endian 64-bit words."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"an id is a whole number below 2^64, got {value!r}")
+    if array.dtype.kind == "i" and array.size and array.min() < 0:
+        raise InputError(f"an id is a whole number from 0 to 2^64 − 1, got {array.min()}")
+    return array.astype("<u8")
+
+
+class Coins:
+    """Keyed streams, one for each position of `shape`, always read from the front.
+
+    Reading twice gives the same coins twice: a stream has no cursor, so nothing can get out of step.
+    """
+
+    def __init__(self, messages: "bytes", shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self._messages = messages  # what each stream hashes, one after the other
+        self._size = len(messages) // max(1, math.prod(shape))
+
+    def rows(self, where: Any) -> "Coins":
+        """Those streams that `where` picks from all of them on one flat axis."""
+        picked = np.frombuffer(self._messages, np.uint8).reshape(math.prod(self.shape), -1)[where]
+        return Coins(picked.tobytes(), picked.shape[:1])
+
+    def blocks(self, size: int) -> Iterator["Coins"]:
+        """All streams on one flat axis, `size` at a time."""
+        total = math.prod(self.shape)
+        if total <= size:
+            return iter([Coins(self._messages, (total,))])
+        return (self.rows(slice(at, at + size)) for at in range(0, total, size))
+
+    def bytes(self, count: int) -> Bytes:
+        """The first `count` bytes of each stream, shape (…, count)."""
+        size, data, shake = self._size, self._messages, hashlib.shake_128
+        digests = [shake(data[at : at + size]).digest(count) for at in range(0, len(data), size)]
+        return np.frombuffer(b"".join(digests), np.uint8).reshape(*self.shape, count)
+
+    def words(self, count: int) -> Words:
+        """The first `count` little-endian 64-bit words of each stream, shape (…, count)."""
+        return self.bytes(8 * count).view("<u8").astype(np.uint64, copy=False)
+
+    def signs(self, q: int) -> NDArray[np.int8]:
+        """q independent Rademacher signs, one bit each, least significant first.
+
+        >>> Tape(0).coins("sign", 3, 1, 2).signs(5).tolist()
+        [1, -1, -1, 1, 1]
+        """
+        bits = np.unpackbits(self.bytes((q + 7) // 8), axis=-1, count=q, bitorder="little")
+        return bits.astype(np.int8) * np.int8(2) - np.int8(1)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        """Positions 0…n−1 sorted by (word, position), shape (…, n)."""
+        return np.argsort(self.words(n), axis=-1, kind="stable")

@@ -1,0 +1,80 @@
+"""Value types: how one real number crosses a link.
+
+`round` is the only lossy step and is called by name; `pack` refuses anything it would have to round, so
+what is decoded is exactly what was sent.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.errors import InputError
+
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """B bits on the wire; `dtype` is what holds such values in memory."""
+
+    name: str
+    wire_id: int
+    bits: int
+    dtype: np.dtype[Any]
+
+    def round(self, x: Values) -> Values:
+        """Q(x): the nearest value of this type, ties to even; too large becomes infinite."""
+        with np.errstate(over="ignore"):
+            return np.asarray(x).astype(self.dtype)
+
+    def pack(self, values: Values) -> bytes:
+        """The values in order, little-endian."""
+        return self._checked(values).astype(self._wire_dtype(), copy=False).tobytes()
+
+    def unpack(self, data: bytes | memoryview) -> Values:
+        """The values of `pack`, bit for bit, as a read-only view of the bytes."""
+        return np.frombuffer(data, self._wire_dtype())
+
+    def _wire_dtype(self) -> np.dtype[Any]:
+        return self.dtype.newbyteorder("<")
+
+    def _checked(self, values: Values) -> Values:
+        if values.dtype != self.dtype:
+            raise InputError(
+                f"{self.name} messages carry {self.dtype} values, got {values.dtype}; round them first with "
+                f"VALUE_TYPES[{self.name!r}].round(values)"
+            )
+        return values
+
+
+class _BFloat16(ValueType):
+    """NumPy has no bfloat16: values live in float32 whose lower 16 bits are zero."""
+
+    def round(self, x: Values) -> Values:
+        """Q(x): to float32, then to bfloat16, each to nearest with ties to even (as torch does)."""
+        bits = super().round(x).view(np.uint32)
+        odd = (bits >> np.uint32(16)) & np.uint32(1)
+        is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+        rounded = np.where(is_nan, bits | np.uint32(0x00400000), bits + np.uint32(0x7FFF) + odd)
+        return (rounded & np.uint32(0xFFFF0000)).view(np.float32)
+
+    def pack(self, values: Values) -> bytes:
+        bits = self._checked(values).view(np.uint32)
+        if (bits & np.uint32(0xFFFF)).any():
+            raise InputError(
+                "some values are not bfloat16 numbers; round them first with VALUE_TYPES['bf16'].round"
+            )
+        return (bits >> np.uint32(16)).astype("<u2").tobytes()
+
+    def unpack(self, data: bytes | memoryview) -> Values:
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+F64 = ValueType("f64", 1, 64, np.dtype(np.float64))
+F32 = ValueType("f32", 2, 32, np.dtype(np.float32))
+F16 = ValueType("f16", 3, 16, np.dtype(np.float16))
+BF16 = _BFloat16("bf16", 4, 16, np.dtype(np.float32))
+
+VALUE_TYPES = {value.name: value for value in (F64, F32, F16, BF16)}

@@ -1,0 +1,50 @@
+"""Every error this package raises on purpose.
+
+ZocosmoError
+├── InputError            an argument is out of range or of the wrong kind (also a ValueError)
+│   └── GraphError        a graph, or a schedule on it, cannot be used
+├── MessageError          bytes from a peer that are refused whole (also a ValueError)
+│   ├── TruncatedMessage  too short, or too long, for what they claim to be
+│   ├── CorruptMessage    the checksum or the content contradicts itself
+│   └── ForeignMessage    well formed, but of another version, session, round or sender
+├── SupportMismatch       messages that do not cover what must be mixed
+└── ManifestMismatch      peers that do not agree on the session
+
+A message says what was found and what to change, in one line.
+"""
+
+
+class ZocosmoError(Exception):
+    """Base of all errors raised here."""
+
+
+class InputError(ZocosmoError, ValueError):
+    """An argument is out of range or of the wrong kind."""
+
+
+class GraphError(InputError):
+    """A graph, or a schedule on it, cannot be used."""
+
+
+class MessageError(ZocosmoError, ValueError):
+    """Bytes from a peer that are refused whole; nothing of them is returned."""
+
+
+class TruncatedMessage(MessageError):
+    """Too short, or too long, for what they claim to be."""
+
+
+class CorruptMessage(MessageError):
+    """The checksum or the content contradicts itself."""
+
+
+class ForeignMessage(MessageError):
+    """Well formed, but of another version, session, round or sender."""
+
+
+class SupportMismatch(ZocosmoError):
+    """Messages that do not cover what must be mixed."""
+
+
+class ManifestMismatch(ZocosmoError):
+    """Peers that do not agree on the session."""

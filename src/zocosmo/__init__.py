@@ -1,0 +1,56 @@
+"""ZO-COSMO: decentralised zeroth-order optimisation over public sparse supports.
+
+>>> tape = Tape("our seed")
+>>> draw_direction(tape, 0, d=1_000_000, q=4)
+Direction(d=1000000, q=4, index=[])
+"""
+
+from zocosmo._version import __version__
+from zocosmo.core import (
+    CODECS,
+    COUPLINGS,
+    VALUE_TYPES,
+    Bits,
+    Direction,
+    Header,
+    Ledger,
+    Manifest,
+    Message,
+    Support,
+    Tape,
+    balanced_support,
+    check_cover,
+    draw_direction,
+    draw_support,
+    frame,
+    unframe,
+)
+from zocosmo.errors import ZocosmoError
+from zocosmo.graphs import GRAPHS, SCHEDULES, Graph, matching, metropolis
+
+__all__ = [
+    "CODECS",
+    "COUPLINGS",
+    "GRAPHS",
+    "SCHEDULES",
+    "VALUE_TYPES",
+    "Bits",
+    "Direction",
+    "Graph",
+    "Header",
+    "Ledger",
+    "Manifest",
+    "Message",
+    "Support",
+    "Tape",
+    "ZocosmoError",
+    "__version__",
+    "balanced_support",
+    "check_cover",
+    "draw_direction",
+    "draw_support",
+    "frame",
+    "matching",
+    "metropolis",
+    "unframe",
+]

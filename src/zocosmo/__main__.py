@@ -1,0 +1,3 @@
+from zocosmo.cli import main
+
+main()

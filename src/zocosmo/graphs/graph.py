@@ -1,0 +1,250 @@
+"""Graphs: who may talk to whom. networkx builds and examines them; a Graph is what peers agree on."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.errors import GraphError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+MAX_DRAWS = 1000  # of a random graph, until one is connected
+
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Connected and undirected: nodes 0…n−1, edges as ascending pairs in lexicographic order.
+
+    >>> Graph.of(4, [(1, 0), (1, 2), (3, 2)])
+    Graph(n=4, edges=3, name='edges')
+    """
+
+    n: int
+    edges: tuple[Edge, ...]
+    name: str = "edges"
+
+    @classmethod
+    def of(cls, n: int, edges: Iterable[tuple[int, int]], name: str = "edges") -> "Graph":
+        """From any list of edges; an edge may be named twice and either way round."""
+        return cls(n, tuple(sorted({(min(int(i), int(j)), max(int(i), int(j))) for i, j in edges})), name)
+
+    @classmethod
+    def from_networkx(cls, graph: "nx.Graph", name: str = "edges") -> "Graph":
+        """Nodes are numbered in the order that networkx lists them, sorted where they can be."""
+        try:
+            nodes = sorted(graph.nodes)
+        except TypeError:
+            nodes = list(graph.nodes)
+        number = {node: k for k, node in enumerate(nodes)}
+        return cls.of(len(number), ((number[i], number[j]) for i, j in graph.edges()), name)
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise GraphError(f"a graph needs at least one node, got n = {self.n}")
+        for i, j in self.edges:
+            if not 0 <= i < j < self.n:
+                raise GraphError(f"edge ({i}, {j}) is a loop or leaves the nodes 0 to {self.n - 1}")
+        reached = self._reached()
+        if len(reached) < self.n:
+            lost = min(set(range(self.n)) - reached)
+            raise GraphError(f"the graph is not connected: no path from node 0 to node {lost}; add an edge")
+
+    def __repr__(self) -> str:
+        return f"Graph(n={self.n}, edges={len(self.edges)}, name={self.name!r})"
+
+    def _reached(self) -> set[int]:
+        seen, todo = {0}, [0]
+        while todo:
+            fresh = set(self.neighbours[todo.pop()]) - seen
+            seen |= fresh
+            todo.extend(fresh)
+        return seen
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[int, ...], ...]:
+        """For each node, its peers in ascending order."""
+        lists: list[list[int]] = [[] for _ in range(self.n)]
+        for i, j in self.edges:
+            lists[i].append(j)
+            lists[j].append(i)
+        return tuple(tuple(sorted(each)) for each in lists)
+
+    @property
+    def links(self) -> tuple[Edge, ...]:
+        """Directed edges (sender, receiver) in lexicographic order."""
+        return tuple((i, j) for i, peers in enumerate(self.neighbours) for j in peers)
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        return np.array([len(peers) for peers in self.neighbours])
+
+    def to_networkx(self) -> "nx.Graph":
+        import networkx as nx
+
+        graph = nx.empty_graph(self.n)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    def laplacian(self) -> NDArray[np.float64]:
+        """L = Σ_e (e_i − e_j)(e_i − e_j)ᵀ"""
+        return edge_laplacian(self.n, self.edges)
+
+
+def edge_laplacian(
+    n: int, edges: Iterable[Edge], weights: Iterable[float] | None = None
+) -> NDArray[np.float64]:
+    """Σ_e c_e (e_i − e_j)(e_i − e_j)ᵀ, with c_e = 1 unless weights are given."""
+    out = np.zeros((n, n))
+    pairs = list(edges)
+    for (i, j), c in zip(pairs, [1.0] * len(pairs) if weights is None else weights, strict=True):
+        out[[i, j], [i, j]] += c
+        out[[i, j], [j, i]] -= c
+    return out
+
+
+def ring(n: int) -> Graph:
+    """Each node with the next; two nodes share one edge.
+
+    >>> ring(4).edges
+    ((0, 1), (0, 3), (1, 2), (2, 3))
+    """
+    _at_least(2, n, "ring")
+    return Graph.of(n, ((i, (i + 1) % n) for i in range(n)), "ring")
+
+
+def path(n: int) -> Graph:
+    """A ring with one edge less."""
+    return _built("path", "path_graph", n)
+
+
+def star(n: int) -> Graph:
+    """Node 0 with every other."""
+    _at_least(2, n, "star")
+    return _built("star", "star_graph", n - 1)
+
+
+def complete(n: int) -> Graph:
+    """Everyone with everyone."""
+    return _built("complete", "complete_graph", n)
+
+
+def grid(n: int, rows: int | None = None) -> Graph:
+    """rows × (n / rows) nodes, as near to a square as n divides: 10 nodes are 2 × 5."""
+    return _built("grid", "grid_2d_graph", *_sides(n, rows, "grid"))
+
+
+def torus(n: int, rows: int | None = None) -> Graph:
+    """A grid whose ends are joined."""
+    return _built("torus", "grid_2d_graph", *_sides(n, rows, "torus"), periodic=True)
+
+
+def hypercube(n: int) -> Graph:
+    """n = 2^k nodes, joined where their numbers differ in one bit."""
+    if n < 2 or n & (n - 1):
+        raise GraphError(f"a hypercube has 2, 4, 8, 16, … nodes, got n = {n}")
+    return Graph.of(
+        n, ((i, i ^ (1 << bit)) for i in range(n) for bit in range(n.bit_length() - 1)), "hypercube"
+    )
+
+
+def erdos_renyi(n: int, p: float, seed: Seed = 0) -> Graph:
+    """Each edge with probability p, drawn from the tape again until the graph is connected.
+
+    Draw a: edge k, in lexicographic order, is there where word k of stream("graph", a) is below ⌊p · 2^64⌋.
+    """
+    if not 0 < p <= 1:
+        raise GraphError(f"an edge probability lies above 0 and up to 1, got p = {p}")
+    pairs, bar = [(i, j) for i in range(n) for j in range(i + 1, n)], int(p * 2**64)
+
+    def draw(tape: Tape, attempt: int) -> Iterable[Edge]:
+        words = tape.coins("graph", attempt).words(len(pairs)).tolist()
+        return [pair for pair, word in zip(pairs, words, strict=True) if word < bar]
+
+    return _connected(n, "erdos_renyi", seed, draw, f"p = {p}")
+
+
+def random_regular(n: int, degree: int, seed: Seed = 0) -> Graph:
+    """Every node of the same degree, by networkx, seeded from the tape; drawn until connected."""
+    if not 2 <= degree < n or n * degree % 2:
+        raise GraphError(
+            f"no connected graph of {n} nodes has degree {degree}: 2 ≤ degree < n, n · degree even"
+        )
+    return _connected(
+        n, "random_regular", seed, _seeded("random_regular_graph", degree, n), f"degree {degree}"
+    )
+
+
+def small_world(n: int, k: int, p: float, seed: Seed = 0) -> Graph:
+    """A ring with each node's k nearest, each edge rewired with probability p (Watts–Strogatz)."""
+    if not 2 <= k < n or not 0 <= p <= 1:
+        raise GraphError(f"a small world needs 2 ≤ k < n and 0 ≤ p ≤ 1, got n = {n}, k = {k}, p = {p}")
+    return _connected(n, "small_world", seed, _seeded("watts_strogatz_graph", n, k, p), f"k = {k}, p = {p}")
+
+
+def _built(name: str, builder: str, *args: Any, **options: Any) -> Graph:
+    import networkx as nx
+
+    _at_least(1, args[0], name)
+    return Graph.from_networkx(getattr(nx, builder)(*args, **options), name)
+
+
+def _seeded(builder: str, *args: Any) -> Callable[[Tape, int], Iterable[Edge]]:
+    """A networkx generator seeded from the tape; what it makes may change with networkx."""
+    import networkx as nx
+
+    def draw(tape: Tape, attempt: int) -> Iterable[Edge]:
+        word = int(tape.coins("graph", attempt).words(1)[0])
+        edges: Iterable[Edge] = getattr(nx, builder)(*args, seed=word % 2**32).edges()
+        return edges
+
+    return draw
+
+
+def _connected(
+    n: int, name: str, seed: Seed, draw: Callable[[Tape, int], Iterable[Edge]], what: str
+) -> Graph:
+    _at_least(2, n, name)
+    tape = Tape(seed)
+    for attempt in range(MAX_DRAWS):
+        try:
+            return Graph.of(n, draw(tape, attempt), name)
+        except GraphError:
+            continue
+    raise GraphError(f"none of {MAX_DRAWS} {name} graphs of {n} nodes with {what} was connected; add edges")
+
+
+def _at_least(least: int, n: int, name: str) -> None:
+    if n < least:
+        raise GraphError(f"a {name} graph needs at least {least} nodes, got {n}")
+
+
+def _sides(n: int, rows: int | None, name: str) -> tuple[int, int]:
+    _at_least(1, n, name)
+    side = rows if rows is not None else max(r for r in range(1, int(n**0.5) + 1) if n % r == 0)
+    if side < 1 or n % side:
+        raise GraphError(f"{n} nodes do not make a {name} of {side} rows; rows must divide n")
+    if rows is None and side == 1 and n > 3:
+        raise GraphError(f"{n} nodes make no {name} but a single row; change n, or ask for it with rows = 1")
+    return side, n // side
+
+
+GRAPHS: dict[str, Callable[..., Graph]] = {
+    "ring": ring,
+    "path": path,
+    "star": star,
+    "complete": complete,
+    "grid": grid,
+    "torus": torus,
+    "hypercube": hypercube,
+    "erdos_renyi": erdos_renyi,
+    "random_regular": random_regular,
+    "small_world": small_world,
+}

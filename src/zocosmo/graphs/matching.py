@@ -1,0 +1,232 @@
+"""Matchings: who is paired with whom in a round, and the public schedules that say so   [PROTOCOL.md]
+
+A schedule turns the tape and a round into partners. Rounds and tapes may be arrays: partners have shape
+(…, n), and a node that idles is its own partner.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Ids, Tape
+from zocosmo.errors import GraphError, InputError
+from zocosmo.graphs.graph import Edge, Graph, edge_laplacian, ring
+
+MAX_EXACT_NODES = 16  # for the law of greedy maximal matchings: it walks the sets of free nodes
+
+Partners = NDArray[np.int64]
+
+
+class Matching(NamedTuple):
+    """Disjoint edges of one round, ascending, and the nodes that idle."""
+
+    pairs: tuple[Edge, ...]
+    idle: tuple[int, ...]
+
+    @classmethod
+    def of(cls, partners: Partners) -> "Matching":
+        """From one row of partners."""
+        ends = list(enumerate(partners.tolist()))
+        return cls(tuple((i, j) for i, j in ends if i < j), tuple(i for i, j in ends if i == j))
+
+
+class Schedule(Protocol):
+    """Which nodes are paired in round t."""
+
+    graph: Graph
+
+    def partners(self, tape: Tape, t: Ids) -> Partners:
+        """The partner of each node, shape (…, n); its own number where it idles."""
+        ...
+
+    def edge_law(self) -> list[Fraction]:
+        """How often each edge of the graph is active in the long run, exactly."""
+        ...
+
+
+def matching(schedule: Schedule, tape: Tape, t: int) -> Matching:
+    """The pairs of one round.
+
+    >>> from zocosmo.graphs.graph import complete
+    >>> matching(Complete(complete(8)), Tape(0), 0).pairs
+    ((0, 5), (1, 4), (2, 3), (6, 7))
+    """
+    return Matching.of(schedule.partners(tape, t))
+
+
+def expected_laplacian(schedule: Schedule) -> NDArray[np.float64]:
+    """L̄ = E Σ_{e ∈ M_t} L_e; its second eigenvalue sets the contraction   [thm:edge_local_contraction]"""
+    return edge_laplacian(schedule.graph.n, schedule.graph.edges, map(float, schedule.edge_law()))
+
+
+def mean_laplacian(schedule: Schedule, tape: Tape, rounds: int) -> NDArray[np.float64]:
+    """The same, averaged over the rounds 0 … rounds − 1 that a tape really draws; for any size of graph."""
+    partners = schedule.partners(tape, np.arange(rounds))
+    share = [float(np.mean(partners[:, i] == j)) for i, j in schedule.graph.edges]
+    return edge_laplacian(schedule.graph.n, schedule.graph.edges, share)
+
+
+class Alternating:
+    """The two perfect matchings of an even ring in turn: phase t mod 2."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._by_phase = _ring_phases(graph, "alternating")
+
+    def partners(self, tape: Tape, t: Ids) -> Partners:
+        return self._by_phase[_turn(tape, t, 2)]
+
+    def edge_law(self) -> list[Fraction]:
+        return _half_each(self.graph)
+
+
+class IndependentPhases:
+    """One of the two perfect matchings of an even ring, by a fresh coin each round."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._by_phase = _ring_phases(graph, "iid")
+
+    def partners(self, tape: Tape, t: Ids) -> Partners:
+        phase = tape.coins("matching", t).bytes(1)[..., 0] & 1
+        return self._by_phase[phase.astype(np.int64)]
+
+    def edge_law(self) -> list[Fraction]:
+        return _half_each(self.graph)
+
+
+class Complete:
+    """Uniform perfect matchings of a complete graph; with an odd number of nodes a uniform one idles."""
+
+    def __init__(self, graph: Graph) -> None:
+        if len(graph.edges) != graph.n * (graph.n - 1) // 2:
+            raise GraphError(f"schedule 'complete' needs a complete graph, got {graph!r}; use 'maximal'")
+        self.graph = graph
+
+    def partners(self, tape: Tape, t: Ids) -> Partners:
+        n = self.graph.n
+        order = tape.coins("matching", t).permutation(n)
+        mate = order.copy()
+        mate[..., 0 : n - n % 2 : 2], mate[..., 1::2] = order[..., 1::2], order[..., 0 : n - n % 2 : 2]
+        out = np.empty_like(order)
+        np.put_along_axis(out, order, mate, axis=-1)
+        return out
+
+    def edge_law(self) -> list[Fraction]:
+        n = self.graph.n
+        return [Fraction(n // 2, n * (n - 1) // 2)] * len(self.graph.edges)
+
+
+class Maximal:
+    """Greedy over the edges in a fresh public order: works on every graph, and leaves no two idle peers."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def partners(self, tape: Tape, t: Ids) -> Partners:
+        n, edges = self.graph.n, np.array(self.graph.edges, np.int64).reshape(-1, 2)
+        coins = tape.coins("matching", t)
+        order = coins.permutation(len(edges)).reshape(-1, len(edges))
+        out = np.tile(np.arange(n), (len(order), 1))
+        free, row = np.ones(out.shape, bool), np.arange(len(order))
+        for k in range(len(edges)):
+            i, j = edges[order[:, k]].T
+            take = free[row, i] & free[row, j]
+            at, i, j = row[take], i[take], j[take]
+            out[at, i], out[at, j] = j, i
+            free[at, i] = free[at, j] = False
+        return out.reshape(*coins.shape, n)
+
+    def edge_law(self) -> list[Fraction]:
+        """By walking the sets of free nodes: the next edge taken is uniform among those with free ends."""
+        if self.graph.n > MAX_EXACT_NODES:
+            raise GraphError(
+                f"the law of maximal matchings is exact up to {MAX_EXACT_NODES} nodes, got {self.graph.n}; "
+                "use mean_laplacian(schedule, tape, rounds)"
+            )
+        ends = [1 << i | 1 << j for i, j in self.graph.edges]
+        law = [Fraction(0)] * len(ends)
+        level = {(1 << self.graph.n) - 1: Fraction(1)}  # sets of free nodes, and how likely they are reached
+        while level:
+            below: dict[int, Fraction] = defaultdict(Fraction)
+            for free, chance in level.items():
+                open_edges = [k for k, end in enumerate(ends) if free & end == end]
+                for k in open_edges:
+                    law[k] += chance / len(open_edges)
+                    below[free & ~ends[k]] += chance / len(open_edges)
+            level = below
+        return law
+
+
+class RoundRobin:
+    """The colour classes of an edge colouring in turn: visits every edge once in a cycle, with no coins.
+
+    Edges in lexicographic order take the smallest colour that is free at both ends: at most 2Δ − 1 colours.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.colours = edge_colouring(graph)
+        self.cycle = max(self.colours, default=0) + 1
+        self._by_colour = np.tile(np.arange(graph.n), (self.cycle, 1))
+        for (i, j), colour in zip(graph.edges, self.colours, strict=True):
+            self._by_colour[colour, [i, j]] = j, i
+
+    def partners(self, tape: Tape, t: Ids) -> Partners:
+        return self._by_colour[_turn(tape, t, self.cycle)]
+
+    def edge_law(self) -> list[Fraction]:
+        return [Fraction(1, self.cycle)] * len(self.graph.edges)
+
+
+def edge_colouring(graph: Graph) -> tuple[int, ...]:
+    """A colour for each edge, in order, so that edges that meet differ.
+
+    >>> edge_colouring(ring(6))
+    (0, 1, 1, 0, 1, 0)
+    """
+    used: list[set[int]] = [set() for _ in range(graph.n)]
+    colours = []
+    for i, j in graph.edges:
+        colour = next(c for c in range(2 * graph.n) if c not in used[i] and c not in used[j])
+        used[i].add(colour)
+        used[j].add(colour)
+        colours.append(colour)
+    return tuple(colours)
+
+
+def _turn(tape: Tape, t: Ids, cycle: int) -> Partners:
+    """t mod cycle for each round and tape: whose turn it is in a schedule that needs no coins."""
+    if np.min(t, initial=0) < 0:
+        raise InputError(f"a round is 0 or later, got {np.min(t)}")
+    return np.broadcast_to(np.asarray(t) % cycle, np.broadcast_shapes(tape.shape, np.shape(t))).astype(
+        np.int64
+    )
+
+
+def _ring_phases(graph: Graph, name: str) -> Partners:
+    """Partners in phase 0, which joins (0,1), (2,3), …, and in phase 1, which joins (1,2), …, (N−1,0)."""
+    if graph.n < 2 or graph.n % 2 or graph.edges != ring(graph.n).edges:
+        raise GraphError(
+            f"schedule {name!r} needs a ring with an even number of nodes, got {graph!r}; use 'maximal'"
+        )
+    nodes = np.arange(graph.n)
+    return np.stack([nodes ^ 1, ((nodes - 1 ^ 1) + 1) % graph.n])
+
+
+def _half_each(graph: Graph) -> list[Fraction]:
+    """Each edge in one of two phases; the only edge of two nodes in both."""
+    return [Fraction(1, 2) if graph.n > 2 else Fraction(1)] * len(graph.edges)
+
+
+SCHEDULES: dict[str, Callable[[Graph], Schedule]] = {
+    "alternating": Alternating,
+    "iid": IndependentPhases,
+    "complete": Complete,
+    "maximal": Maximal,
+    "round_robin": RoundRobin,
+}

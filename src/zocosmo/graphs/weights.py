@@ -1,0 +1,56 @@
+"""Metropolis weights and spectral gaps   [eq:appendix_metropolis_offdiag, eq:appendix_rho_compute]"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.graphs.graph import Graph
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """W by its edges: w_ij for each edge of the graph, w_ii for each node. Memory grows with edges."""
+
+    graph: Graph
+    edge: Matrix  # (edges,)
+    own: Matrix  # (n,)
+
+    def matrix(self) -> Matrix:
+        """W as an n × n matrix: symmetric, non-negative, rows that sum to 1."""
+        W = np.diag(self.own)
+        if self.graph.edges:
+            i, j = np.array(self.graph.edges).T
+            W[i, j] = W[j, i] = self.edge
+        return W
+
+
+def metropolis(graph: Graph) -> Weights:
+    """w_ij = 1 / (1 + max(deg i, deg j)) on edges; w_ii = 1 − Σ_j w_ij, subtracted in ascending order of j.
+
+    >>> from zocosmo.graphs.graph import path
+    >>> metropolis(path(3)).matrix().round(3).tolist()
+    [[0.667, 0.333, 0.0], [0.333, 0.333, 0.333], [0.0, 0.333, 0.667]]
+    """
+    degrees = graph.degrees
+    pairs = np.array(graph.edges, np.int64).reshape(-1, 2)
+    edge = 1.0 / (1 + degrees[pairs].max(axis=1, initial=0))
+    by_edge = dict(zip(graph.edges, edge.tolist(), strict=True))
+    own = np.ones(graph.n)
+    for i, peers in enumerate(graph.neighbours):
+        for j in peers:
+            own[i] -= by_edge[min(i, j), max(i, j)]
+    return Weights(graph, edge, own)
+
+
+def rho(weights: Weights) -> float:
+    """ρ = spectral radius of W − 11ᵀ/N: below 1 where mixing contracts, 0 where one step averages."""
+    n = weights.graph.n
+    return float(np.abs(np.linalg.eigvalsh(weights.matrix() - np.full((n, n), 1 / n))).max())
+
+
+def laplacian_gap(laplacian: Matrix) -> float:
+    """λ₂: the smallest eigenvalue but the one of the constant vector; 0 where the graph falls apart."""
+    return float(np.linalg.eigvalsh(laplacian)[1]) if len(laplacian) > 1 else 0.0

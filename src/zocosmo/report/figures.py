@@ -1,0 +1,48 @@
+"""Figures. matplotlib is imported here and nowhere else."""
+
+from pathlib import Path
+from typing import Any
+
+from zocosmo.errors import InputError
+from zocosmo.report.files import replace_file
+
+SHADES = {"values": "#1b6ca8", "indices": "#d1495b", "control": "#edae49", "framing": "#9aa5b1"}
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def payload_figure(report: dict[str, Any], to: Path) -> None:
+    """Bars of one message's bits by codec, split by what they are spent on; dense is named, not drawn."""
+    if to.suffix not in FORMATS:
+        raise InputError(f"a figure ends in {', '.join(FORMATS)}, got {to.name!r}")
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        raise InputError("figures need matplotlib; install it with: pip install 'zocosmo[plot]'") from None
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "zocosmo"  # the same file from the same numbers
+    from matplotlib import pyplot as plt
+
+    rows = [row for row in report["codecs"] if row["codec"] not in ("dense", "seed_scalar")]
+    rows.sort(key=lambda row: -row["total"])
+    figure, axes = plt.subplots(figsize=(8, 2.9), layout="constrained")
+    left = [0.0] * len(rows)
+    for kind, shade in SHADES.items():
+        widths = [row[kind] / 1000 for row in rows]
+        if max(widths) > 0.005 * rows[0]["total"] / 1000:  # too thin to see, and to explain
+            axes.barh([row["codec"] for row in rows], widths, left=left, color=shade, label=kind, height=0.62)
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    for k, row in enumerate(rows):
+        axes.text(left[k], k, f" {row['total'] / 1000:,.1f} ({row['ratio']:.2f}×)", va="center", fontsize=9)
+    bound = report["entropy_bound"]["total"] / 1000
+    axes.axvline(bound, color="black", linestyle="--", linewidth=1)
+    axes.text(
+        bound, len(rows) - 0.52, "entropy bound of a private support", ha="center", va="bottom", fontsize=8
+    )
+    axes.set(xlim=(0, 1.2 * max(left)), xlabel="kbit per message")
+    axes.set_title(f"d = {report['d']:,}, q = {report['q']:,}, {report['value']} values", fontsize=10, pad=16)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="upper right", fontsize=9)
+    replace_file(
+        to, lambda path: figure.savefig(path, metadata={"Date": None} if to.suffix == ".svg" else {})
+    )
+    plt.close(figure)

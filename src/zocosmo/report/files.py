@@ -1,0 +1,21 @@
+"""Files appear whole or not at all."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from zocosmo.errors import InputError
+
+
+def replace_file(to: Path, write: Callable[[Path], object]) -> None:
+    """Have `write` fill a file beside the target, flush it to disk, and rename it into place."""
+    if not to.parent.is_dir():
+        raise InputError(f"folder {to.parent} does not exist; make it first")
+    draft = to.with_name(f".{to.stem}.{os.getpid()}{to.suffix}")
+    try:
+        write(draft)
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
+        draft.replace(to)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ class Stream:
         end = self.position + n
         while end > len(self.buffer):
             self.buffer = self.shake.digest(2 * len(self.buffer))
-        piece = self.buffer[self.position:end]
+        piece = self.buffer[self.position : end]
         self.position = end
         return piece
 
@@ -149,7 +149,7 @@ def siphash24(key16: bytes, message: bytes) -> int:
     # Zero padding to one byte short of a multiple of 8, then the length modulo 256 as the last byte.
     padded = message + bytes(7 - len(message) % 8) + bytes([len(message) % 256])
     for start in range(0, len(padded), 8):
-        m = int.from_bytes(padded[start:start + 8], "little")
+        m = int.from_bytes(padded[start : start + 8], "little")
         v0, v1, v2, v3 = sipround(*sipround(v0, v1, v2, v3 ^ m))
         v0 ^= m
     v2 ^= 0xFF
@@ -179,5 +179,7 @@ def balanced(seed: Seed, d: int, q: int, t: int, extra_ids: Ids = ()) -> list[in
     """Block t mod K of a permutation of the d coordinates that is fresh every K = ceil(d/q) rounds."""
     blocks = -(-d // q)
     epoch, r = divmod(t, blocks)
+    if d <= 1024:
+        return sorted(permutation(seed, d, "balanced", (epoch, *extra_ids))[r * q : (r + 1) * q])
     key16 = Stream(key(seed), "balanced", (epoch, *extra_ids)).take(16)
     return sorted(balanced_pi(key16, d, x) for x in range(r * q, min((r + 1) * q, d)))

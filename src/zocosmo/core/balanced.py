@@ -1,9 +1,9 @@
 """Balanced public schedule: every coordinate exactly once in an epoch   [eq:balanced_schedule]
 
-An epoch's permutation of [d] is never written down. It is a keyed Feistel network over a·b ≥ d points,
-a = ⌈√d⌉, b = ⌈d/a⌉, whose round function is SipHash-2-4 under a key from the tape; points past d walk on
-along their cycle until they fall below d (fewer than one in √d do). Any block of it costs O(q).
-docs/protocol.md has the rule to the bit.
+Up to d = 1024 an epoch's permutation of [d] is drawn outright: exactly uniform. Above that it is never written
+down: it is a keyed Feistel network over a·b ≥ d points, a = ⌈√d⌉, b = ⌈d/a⌉, whose round function is
+SipHash-2-4 under a key from the tape. Points past d walk on along their cycle until they fall below d (fewer
+than one in √d do). Any block of it costs O(q). docs/protocol.md has the rule to the bit.
 """
 
 import math
@@ -15,6 +15,7 @@ from zocosmo.core.support import Support, check_size
 from zocosmo.core.tape import Ids, Tape, Words
 from zocosmo.errors import InputError
 
+MAX_DRAWN = 1024  # coordinates of a permutation that is drawn outright
 FEISTEL_ROUNDS = 10
 
 
@@ -30,7 +31,7 @@ def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     Further ids (an edge, a node) give each of them an epoch permutation of its own.
 
     >>> [balanced_support(Tape(0), t, d=10, q=3).index.tolist() for t in range(4)]
-    [[0, 3, 4], [1, 6, 9], [2, 5, 7], [8]]
+    [[4, 8, 9], [0, 2, 7], [1, 3, 5], [6]]
     """
     length = epoch_length(d, q)
     rounds = np.asarray(t)
@@ -42,7 +43,11 @@ def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
             f"rounds with {sizes.min()} and {sizes.max()} coordinates do not fit one array; draw them apart"
         )
     points = start + np.arange(sizes.max(initial=0), dtype=np.uint64)
-    return Support(np.sort(permute(points, coins.words(2), d).view(np.int64), axis=-1), d)
+    if d <= MAX_DRAWN:
+        block = np.take_along_axis(coins.permutation(d), points.view(np.int64), axis=-1)
+    else:
+        block = permute(points, coins.words(2), d).view(np.int64)
+    return Support(np.sort(block, axis=-1), d)
 
 
 def permute(points: Words, keys: Words, d: int) -> Words:

@@ -57,10 +57,10 @@ class Codec:
 
 
 _TABLE = (
-    Codec("values", 1, Nothing(), "values; both ends rebuild the support"),
-    Codec("indexed", 2, BitList(), "coordinate list, ⌈log₂ d⌉ bits each"),
-    Codec("plain", 3, Integers(), "coordinate list, 32 or 64 bits each"),
-    Codec("delta", 4, EliasFano(), "gaps between coordinates, Elias–Fano"),
+    Codec("values", 1, Nothing(), "values; the tape gives the support"),
+    Codec("indexed", 2, BitList(), "coordinates of ⌈log₂ d⌉ bits"),
+    Codec("plain", 3, Integers(), "coordinates of 32 or 64 bits"),
+    Codec("delta", 4, EliasFano(), "coordinate gaps, Elias–Fano"),
     Codec("dense", 5, Everything(), "all d values"),
     Codec("seed_scalar", 6, Seed(), "a 64-bit seed and one value"),
 )

@@ -113,7 +113,7 @@ class Coins:
     def __init__(self, messages: "bytes", shape: tuple[int, ...]) -> None:
         self.shape = shape
         self._messages = messages  # what each stream hashes, one after the other
-        self._size = len(messages) // max(1, math.prod(shape))
+        self._size = len(messages) // math.prod(shape) if messages else 1
 
     def rows(self, where: Any) -> "Coins":
         """Those streams that `where` picks from all of them on one flat axis."""

@@ -66,7 +66,7 @@ def _notes(report: dict[str, Any]) -> Table:
     kept = (f"{times:.2f}× for {k}" for k, times in report["list_reuse"].items())
     table = Table(show_header=False, box=None)
     table.add_row("naming a coordinate", f"{report['index_bits']} bits")
-    table.add_row("index share of an indexed message, by value width", ", ".join(shares))
+    table.add_row("index share, by width of a value", ", ".join(shares))
     table.add_row("one coordinate list kept for several rounds", ", ".join(kept))
     overhead = f"{seed['bits_per_round']:.2f} bits a round over {seed['rounds']:,} rounds"
     table.add_row("128-bit seed, 32-bit counter every 100 rounds", overhead)

@@ -23,7 +23,7 @@ from zocosmo.graphs.matching import SCHEDULES, matching
 from zocosmo.report.figures import payload_figure
 from zocosmo.report.payload import payload_report, payload_tables
 
-WIDE = 120  # columns, where the output is not a terminal
+WIDTH = 120  # columns, where the output is not a terminal
 UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry a click of its own
 
 app = typer.Typer(
@@ -120,8 +120,8 @@ def payload(
     if as_json:
         _print_json(report)
     else:
-        console = Console(width=None if sys.stdout.isatty() else WIDE)
-        console.print(*payload_tables(report, about=console.width >= WIDE), sep="\n")
+        console = Console(width=None if sys.stdout.isatty() else WIDTH)
+        console.print(*payload_tables(report, about=console.width >= 120), sep="\n")
 
 
 @app.callback()

@@ -3,11 +3,11 @@ from math import comb
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+import reference
 from zocosmo.core import Tape, balanced_support, epoch_length
 from zocosmo.core.balanced import permute, siphash
 from zocosmo.errors import InputError

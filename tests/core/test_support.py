@@ -7,11 +7,11 @@ from math import comb
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+import reference
 from zocosmo.core import Direction, Support, Tape, draw_direction, draw_signs, draw_support
 from zocosmo.errors import InputError
 

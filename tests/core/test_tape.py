@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-import reference
 
+import reference
 from zocosmo.core import Tape
 from zocosmo.core.tape import tape_key
 from zocosmo.errors import InputError

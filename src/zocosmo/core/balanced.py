@@ -1,9 +1,9 @@
 """Balanced public schedule: every coordinate exactly once in an epoch   [eq:balanced_schedule]
 
-Up to d = 1024 an epoch's permutation of [d] is drawn outright: exactly uniform. Above that it is never written
-down: it is a keyed Feistel network over a·b ≥ d points, a = ⌈√d⌉, b = ⌈d/a⌉, whose round function is
-SipHash-2-4 under a key from the tape. Points past d walk on along their cycle until they fall below d (fewer
-than one in √d do). Any block of it costs O(q). docs/protocol.md has the rule to the bit.
+Up to d = 1024 an epoch's permutation of [d] is drawn outright: exactly uniform. Above that it is never
+written down: it is a keyed Feistel network over a·b ≥ d points, a = ⌈√d⌉, b = ⌈d/a⌉, whose round function
+is SipHash-2-4 under a key from the tape. Points past d walk on along their cycle until they fall below d
+(fewer than one in √d do). Any block of it costs O(q). docs/protocol.md has the rule to the bit.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zocosmo.core.support import Support, check_size
-from zocosmo.core.tape import Ids, Tape, Words
+from zocosmo.core.tape import Ids, Tape, Words, id_words
 from zocosmo.errors import InputError
 
 MAX_DRAWN = 1024  # coordinates of a permutation that is drawn outright
@@ -33,10 +33,9 @@ def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     >>> [balanced_support(Tape(0), t, d=10, q=3).index.tolist() for t in range(4)]
     [[4, 8, 9], [0, 2, 7], [1, 3, 5], [6]]
     """
-    length = epoch_length(d, q)
-    rounds = np.asarray(t)
+    length, rounds = np.uint64(epoch_length(d, q)), id_words(t)
     coins = tape.coins("balanced", rounds // length, *ids)
-    start = np.broadcast_to((rounds % length).astype(np.uint64) * np.uint64(q), coins.shape)[..., None]
+    start = np.broadcast_to(rounds % length * np.uint64(q), coins.shape)[..., None]
     sizes = np.minimum(np.uint64(q), np.uint64(d) - start)
     if sizes.size and sizes.min() != sizes.max():
         raise InputError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from zocosmo.core.tape import Coins, Words
 
 BLOCK_WORDS = 2**21  # of the tape held at once: 16 MiB
+RADIX_LENGTH = 2048  # values in a row from which a radix sort pays
 
 Index = NDArray[np.int64]
 
@@ -86,18 +87,20 @@ def _is_fresh(values: Words, length: Index, head: Index, d: int) -> NDArray[np.b
         base = np.arange(len(tail[part]), dtype=np.uint64)[:, None] * np.uint64(d)
         known, keys = (base + head[part]).ravel(), (base + tail[part]).ravel()
         place = np.minimum(np.searchsorted(known, keys), known.size - 1)
-        first = np.zeros(keys.size, bool)
-        first[np.unique(keys, return_index=True)[1]] = True
+        order = np.argsort(keys, kind="stable")
+        first = np.ones(keys.size, bool)
+        first[order[1:]] = keys[order[1:]] != keys[order[:-1]]
         fresh[part] &= (first & (known[place] != keys)).reshape(tail[part].shape)
     return fresh
 
 
 def _sorted(values: Words, d: int) -> Index:
-    """Each row ascending. 32-bit keys sort twice as fast, so a long row is cut at multiples of 2^32."""
-    if d <= 2**32:
-        return np.sort(values.astype(np.uint32), axis=1).astype(np.int64)
-    if len(values) > 1 or d > 2**34:
+    """Each row ascending. Values are uniform below d: a radix sort by their top 16 bits nearly orders a long
+    row, and a merging sort ends it, in a quarter of the time of a general sort."""
+    if values.shape[1] < RADIX_LENGTH:
         return np.sort(values, axis=1).view(np.int64)
-    part = values >> np.uint64(32)
-    cuts = [np.sort(values[part == high].astype(np.uint32)) for high in range(-(-d // 2**32))]
-    return np.concatenate([cut + np.int64(high << 32) for high, cut in enumerate(cuts)])[None, :]
+    shift, out = np.uint64(max(0, (d - 1).bit_length() - 16)), np.empty_like(values)
+    for row, into in zip(values, out, strict=True):
+        np.take(row, np.argsort((row >> shift).astype(np.uint16), kind="stable"), out=into)
+        into.sort(kind="stable")
+    return out.view(np.int64)

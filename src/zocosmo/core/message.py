@@ -36,24 +36,27 @@ class Codec:
 
     def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
         """The message as bytes. Its values must be of the value type already: nothing is rounded here."""
-        values = np.asarray(message.values)
+        values, carries = np.asarray(message.values), self.field.carries
         if values.ndim != 1 or values.size != self.field.count(d, values.size) or not values.size:
             raise InputError(f"codec {self.name!r} cannot send values of shape {values.shape} in d = {d}")
-        for part in ("index", "seed"):
-            if (getattr(message, part) is not None) != (self.field.carries == part):
-                verb = "needs" if self.field.carries == part else "does not send"
-                raise InputError(f"codec {self.name!r} {verb} Message.{part}")
+        if (message.index is not None) != (carries == "index") or (message.seed is not None) != (
+            carries == "seed"
+        ):
+            raise InputError(
+                f"codec {self.name!r} sends {f'values and {carries}' if carries else 'values only'}"
+            )
         check_size(d, values.size)
         return self.field.pack(message, d) + value.pack(values)
 
     def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
         """The message that `encode` was given, or a MessageError and nothing."""
-        size = self.bits(d, q, value).total // 8
+        check_size(d, q)
+        head = -(-self.field.bits(d, q).total // 8)
+        size = head + self.field.count(d, q) * value.bits // 8
         if len(data) != size:
             raise TruncatedMessage(f"a {self.name!r} message of q = {q} takes {size} bytes, got {len(data)}")
-        at = size - self.field.count(d, q) * value.bits // 8
         view = memoryview(data)
-        return self.field.unpack(view[:at], value.unpack(view[at:]), d)
+        return self.field.unpack(view[:head], value.unpack(view[head:]), d)
 
 
 _TABLE = (

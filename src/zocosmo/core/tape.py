@@ -82,7 +82,7 @@ class Tape:
         name = label.encode("ascii", "replace")
         if not 0 < len(name) <= 16 or not label.isascii():
             raise InputError(f"a label is 1 to 16 ASCII characters, got {label!r}")
-        words = [_id_words(value) for value in ids]
+        words = [id_words(value) for value in ids]
         shape = np.broadcast_shapes(self.shape, *(word.shape for word in words))
         name = name.ljust(16, b"\0")
         if shape == ():  # one stream: skip the detour over arrays
@@ -94,7 +94,7 @@ class Tape:
         return Coins(np.concatenate(rows, axis=-1).tobytes(), shape)
 
 
-def _id_words(value: Ids) -> Words:
+def id_words(value: Ids) -> Words:
     """One id, or an array of them, as little-endian 64-bit words."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu":

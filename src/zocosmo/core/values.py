@@ -26,7 +26,7 @@ class ValueType:
 
     def round(self, x: Values) -> Values:
         """Q(x): the nearest value of this type, ties to even; too large becomes infinite."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(x).astype(self.dtype)
 
     def pack(self, values: Values) -> bytes:

@@ -4,6 +4,7 @@ A schedule turns the tape and a round into partners. Rounds and tapes may be arr
 (…, n), and a node that idles is its own partner.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
@@ -130,7 +131,7 @@ class Maximal:
     def partners(self, tape: Tape, t: Ids) -> Partners:
         n, edges = self.graph.n, np.array(self.graph.edges, np.int64).reshape(-1, 2)
         coins = tape.coins("matching", t)
-        order = coins.permutation(len(edges)).reshape(-1, len(edges))
+        order = coins.permutation(len(edges)).reshape(math.prod(coins.shape), len(edges))
         out = np.tile(np.arange(n), (len(order), 1))
         free, row = np.ones(out.shape, bool), np.arange(len(order))
         for k in range(len(edges)):

@@ -1,0 +1,94 @@
+"""The import order of the house: what each module may import of ours. Imports point up this list only."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "zocosmo"
+
+ALLOWED = {
+    "_version": [],
+    "errors": [],
+    "core.tape": ["errors"],
+    "core.distinct": ["core.tape"],
+    "core.support": ["core.distinct", "core.tape", "errors"],
+    "core.balanced": ["core.support", "core.tape", "errors"],
+    "core.coupling": ["core.support", "core.tape"],
+    "core.values": ["errors"],
+    "core.payload": ["core.support"],
+    "core.fields": ["core.payload", "errors"],
+    "core.message": ["core.fields", "core.payload", "core.support", "core.values", "errors"],
+    "core.frame": ["core.fields", "core.message", "core.payload", "core.values", "errors"],
+    "core.manifest": ["core.message", "core.support", "core.values", "errors"],
+    "core.cover": ["core.support", "errors"],
+    "core.ledger": ["core.payload", "errors"],
+    "core": ["core."],
+    "graphs.graph": ["core.tape", "errors"],
+    "graphs.weights": ["graphs.graph"],
+    "graphs.matching": ["graphs.graph", "core.tape", "errors"],
+    "graphs": ["graphs."],
+    "report.files": ["errors"],
+    "report.payload": ["core."],
+    "report.figures": ["report.files", "errors"],
+    "report": [],
+    "": ["_version", "core", "graphs", "errors"],
+    "cli": ["", "core.", "graphs.", "report.", "errors"],
+    "__main__": ["cli"],
+}
+OUTSIDE = {
+    "core": {"numpy"},
+    "graphs": {"numpy", "networkx"},
+    "report": {"rich", "matplotlib"},
+    "cli": {"typer", "rich"},
+}
+ONLY_HERE = {"matplotlib": "report.figures", "torch": "dist or llm"}
+
+
+def modules():
+    for file in sorted(SOURCE.rglob("*.py")):
+        parts = file.relative_to(SOURCE).with_suffix("").parts
+        yield ".".join(part for part in parts if part != "__init__"), file
+
+
+def imported(file):
+    """Every module named in an import statement, at the top or inside a function."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), list(modules()), ids=lambda value: str(value) if isinstance(value, str) else ""
+)
+def test_a_module_imports_only_what_stands_above_it(name, file):
+    ours = {
+        m.removeprefix("zocosmo").removeprefix(".") for m in imported(file) if m.split(".")[0] == "zocosmo"
+    }
+    assert {
+        m for m in ours if not any(m == a or (a.endswith(".") and m.startswith(a)) for a in ALLOWED[name])
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), list(modules()), ids=lambda value: str(value) if isinstance(value, str) else ""
+)
+def test_a_module_imports_only_the_libraries_of_its_layer(name, file):
+    outside = {m.split(".")[0] for m in imported(file)} - {"zocosmo", *sys.stdlib_module_names}
+    assert outside <= OUTSIDE.get(name.split(".")[0], set())
+    assert all(ONLY_HERE.get(library, name) == name for library in outside)
+
+
+def test_the_list_names_every_module_and_no_other():
+    assert set(ALLOWED) == {name for name, _ in modules()}
+
+
+def test_the_list_itself_points_upwards():
+    seen = []
+    for name, allowed in ALLOWED.items():
+        for above in allowed:
+            assert above in seen or any(s.startswith(above) for s in seen if above.endswith("."))
+        seen.append(name)

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-slow check bench docs figures clean
+.PHONY: help setup demo test test-slow check bench docs generated clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -36,6 +36,7 @@ check: $(STAMP) ## format, lint, types, layers, public names, doctests, docs
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
 bench: $(STAMP) ## every benchmark, each against its floor or peer in the same run
+	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/support.py
 	$(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/fuzz.py
@@ -43,8 +44,8 @@ bench: $(STAMP) ## every benchmark, each against its floor or peer in the same r
 docs: $(STAMP) ## the documentation, served on localhost
 	$(BIN)/mkdocs serve
 
-figures: $(STAMP) ## the pictures in README and docs
-	$(BIN)/python docs/figures.py
+generated: $(STAMP) ## the parts of the documentation that come from the code
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf .venv .venv-* build .pytest_cache .mypy_cache .ruff_cache .hypothesis

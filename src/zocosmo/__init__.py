@@ -2,7 +2,7 @@
 
 >>> tape = Tape("our seed")
 >>> draw_direction(tape, 0, d=1_000_000, q=4)
-Direction(d=1000000, q=4, index=[])
+Direction(d=1000000, q=4, index=[132365, 268355, 451137, 481347])
 """
 
 from zocosmo._version import __version__

@@ -65,7 +65,8 @@ class Tape:
 
     def __getitem__(self, where: Any) -> "Tape":
         axes = where if isinstance(where, tuple) else (where,)
-        return self._of(self.keys[(*axes, slice(None))] if Ellipsis in axes else self.keys[axes])
+        open_ended = any(axis is Ellipsis for axis in axes)
+        return self._of(self.keys[(*axes, slice(None)) if open_ended else axes])
 
     def __repr__(self) -> str:
         return f"Tape(shape={self.shape}, commitment={self.commitment()[:8]}…)"

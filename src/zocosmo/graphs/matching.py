@@ -65,7 +65,7 @@ def expected_laplacian(schedule: Schedule) -> NDArray[np.float64]:
 
 
 def mean_laplacian(schedule: Schedule, tape: Tape, rounds: int) -> NDArray[np.float64]:
-    """The same, averaged over the rounds 0 … rounds − 1 that a tape really draws; for any size of graph."""
+    """L̄ over the rounds 0 … rounds − 1 that a tape really draws: an estimate for graphs of any size."""
     partners = schedule.partners(tape, np.arange(rounds))
     share = [float(np.mean(partners[:, i] == j)) for i, j in schedule.graph.edges]
     return edge_laplacian(schedule.graph.n, schedule.graph.edges, share)

@@ -62,11 +62,11 @@ def _bill(report: dict[str, Any], about: bool) -> Table:
 
 def _notes(report: dict[str, Any]) -> Table:
     seed = report["seed_overhead"]
-    shares = (f"{100 * share:.1f} % at {bits} bits" for bits, share in report["index_share"].items())
+    shares = (f"{100 * share:.1f} % at {bits}" for bits, share in report["index_share"].items())
     kept = (f"{times:.2f}× for {k}" for k, times in report["list_reuse"].items())
     table = Table(show_header=False, box=None)
     table.add_row("naming a coordinate", f"{report['index_bits']} bits")
-    table.add_row("index share, by width of a value", ", ".join(shares))
+    table.add_row("index share, by bits of a value", ", ".join(shares))
     table.add_row("one coordinate list kept for several rounds", ", ".join(kept))
     overhead = f"{seed['bits_per_round']:.2f} bits a round over {seed['rounds']:,} rounds"
     table.add_row("128-bit seed, 32-bit counter every 100 rounds", overhead)

@@ -1,0 +1,121 @@
+"""Make the parts of the documentation that come from the code: reference.md, commands.md and the pictures.
+
+make generated. A test fails where the pages are stale.
+"""
+
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import typer
+
+from zocosmo import Tape, balanced_support, draw_support, errors
+from zocosmo.cli import app
+from zocosmo.report.figures import payload_figure
+from zocosmo.report.files import replace_file
+from zocosmo.report.payload import payload_report
+
+DOCS = Path(__file__).parent
+TABLES = {
+    "CODECS": "Codecs by name",
+    "COUPLINGS": "G, S and I by name",
+    "FRAME_BITS": "What a frame's header costs",
+    "GRAPHS": "Builders of graphs by name",
+    "SCHEDULES": "Schedules of matchings by name",
+    "VALUE_TYPES": "Value types by name",
+}
+
+
+def reference_page() -> str:
+    """Public names with the first line of their docstrings."""
+    root = importlib.import_module("zocosmo").__all__
+    lines = [
+        "# Public names",
+        "",
+        "What is listed here is public and stays; all else may change. `help(name)` says the rest.",
+        "",
+    ]
+    lines += [
+        "## `zocosmo`",
+        "",
+        "For the most common names: " + ", ".join(f"`{name}`" for name in sorted(root)) + ".",
+        "",
+    ]
+    for module in ("zocosmo.core", "zocosmo.graphs", "zocosmo.errors"):
+        loaded = importlib.import_module(module)
+        names = sorted(
+            getattr(loaded, "__all__", None) or [n for n, v in vars(errors).items() if isinstance(v, type)]
+        )
+        lines += [f"## `{module}`", "", "| name | what it is |", "| --- | --- |"]
+        lines += [f"| `{name}` | {TABLES.get(name) or _summary(getattr(loaded, name))} |" for name in names]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _summary(thing: object) -> str:
+    """First line of the docstring, without labels of the paper."""
+    first = (inspect.getdoc(thing) or "").splitlines()[0]
+    return first.split("   [")[0].rstrip(" .:;")
+
+
+def commands_page() -> str:
+    """The help of every command."""
+    lines = ["# Commands", "", "Results go to stdout. A mistake is one line on stderr and exit code 2.", ""]
+    for words in _commands(typer.main.get_command(app), ("zocosmo",)):
+        args = [sys.executable, "-m", "zocosmo", *words[1:], "--help"]
+        text = subprocess.run(args, capture_output=True, text=True, check=True).stdout
+        body = [line.rstrip() for line in text.replace("python -m zocosmo", "zocosmo").strip().splitlines()]
+        lines += [f"## `{' '.join(words)}`", "", "```text", *body, "```", ""]
+    return "\n".join(lines)
+
+
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The command and all below it, as they are typed."""
+    yield words
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _commands(below, (*words, name))
+
+
+def payload_picture(to: Path) -> None:
+    payload_figure(payload_report(6_525_621_760, 8192, value="f32", reuse=(1,), rounds=1000), to)
+
+
+def coverage_picture(to: Path) -> None:
+    """Share of d = 1,024 coordinates visited, balanced against independent supports of 16."""
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "zocosmo"
+    from matplotlib import pyplot as plt
+
+    d, q, rounds = 1024, 16, 192
+    figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    for rule, name, colour in (
+        (balanced_support, "balanced", "#1b6ca8"),
+        (draw_support, "independent", "#d1495b"),
+    ):
+        first = np.full(d, rounds)
+        for t in reversed(range(rounds)):
+            first[rule(Tape(0), t, d=d, q=q).index] = t
+        axes.plot([np.mean(first < t) for t in range(rounds + 1)], color=colour, label=name)
+    axes.axvline(d // q, color="black", linestyle="--", linewidth=1)
+    axes.text(d // q + 2, 0.05, f"K = d/q = {d // q}", fontsize=9)
+    axes.set(xlabel="round", ylabel="share of coordinates visited", xlim=(0, rounds), ylim=(0, 1.05))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    replace_file(to, lambda path: figure.savefig(path, metadata={"Date": None}))
+    plt.close(figure)
+
+
+PAGES = {"reference.md": reference_page, "commands.md": commands_page}
+
+if __name__ == "__main__":
+    for page, make in PAGES.items():
+        (DOCS / page).write_text(make(), encoding="utf-8")
+    (DOCS / "img").mkdir(exist_ok=True)
+    payload_picture(DOCS / "img" / "payload.svg")
+    coverage_picture(DOCS / "img" / "coverage.svg")

@@ -33,7 +33,7 @@ check: $(STAMP) ## format, lint, types, layers, public names, doctests, docs
 	$(BIN)/mypy
 	$(PYTEST) -q tests/test_layers.py tests/test_public_names.py
 	$(PYTEST) -q --doctest-modules src/zocosmo
-	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
 bench: $(STAMP) ## every benchmark, each against its floor or peer in the same run
 	$(BIN)/python benchmarks/imports.py
@@ -42,7 +42,7 @@ bench: $(STAMP) ## every benchmark, each against its floor or peer in the same r
 	$(BIN)/python benchmarks/fuzz.py
 
 docs: $(STAMP) ## the documentation, served on localhost
-	$(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 generated: $(STAMP) ## the parts of the documentation that come from the code
 	$(BIN)/python docs/generate.py

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-slow check bench docs generated clean
+.PHONY: help setup demo test check bench docs generated clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -23,9 +23,6 @@ demo: $(STAMP) ## two peers agree on a support, exchange values only, mix exactl
 
 test: $(STAMP) ## the test suite
 	$(PYTEST) -n 2 -q
-
-test-slow: $(STAMP) ## what the suite leaves out for time
-	$(PYTEST) -m slow -q
 
 check: $(STAMP) ## format, lint, types, layers, public names, doctests, docs
 	$(BIN)/ruff format --check .

@@ -5,7 +5,6 @@ Results go to stdout. A user's mistake ends as one line on stderr and exit code 
 
 import json
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from zocosmo.core.balanced import balanced_support
 from zocosmo.core.support import SupportRule, draw_signs, draw_support
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.values import VALUE_TYPES
-from zocosmo.errors import InputError, ZocosmoError
+from zocosmo.errors import InputError, ZocosmoError, check_known
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.graphs.matching import SCHEDULES, matching
 from zocosmo.report.figures import payload_figure
@@ -89,7 +88,7 @@ def tape_matching(
 
     Example: zocosmo tape matching --graph ring --n 6 --round 3 --schedule iid
     """
-    _check_known("schedule", schedule, SCHEDULES)
+    check_known("schedule", schedule, SCHEDULES)
     built = _graph(graph, n, p=p, degree=degree, seed=_seed(seed))
     pairs, idle = matching(SCHEDULES[schedule](built), Tape(_seed(seed)), round_)
     about = {"graph": built.name, "n": built.n, "schedule": schedule, "round": round_}
@@ -110,7 +109,7 @@ def payload(
 
     Example: zocosmo payload --d 6525621760 --q 8192
     """
-    _check_known("value type", value, VALUE_TYPES)
+    check_known("value type", value, VALUE_TYPES)
     kept = tuple(_ids(reuse))
     if min(rounds, *kept) < 1:
         raise InputError(f"--rounds and --reuse count rounds, at least 1; got {min(rounds, *kept)}")
@@ -181,15 +180,10 @@ def _graph(text: str, n: int, *, p: float, degree: int, seed: Seed) -> Graph:
         except ValueError:
             raise InputError(f"edges are pairs of nodes such as 0-1,1-2; got {text!r}") from None
         return Graph.of(max(n, 1 + max(map(max, edges))), edges)
-    _check_known("graph", text, GRAPHS)
+    check_known("graph", text, GRAPHS)
     options: dict[str, dict[str, Any]] = {
         "erdos_renyi": {"p": p, "seed": seed},
         "random_regular": {"degree": degree, "seed": seed},
         "small_world": {"k": degree, "p": p, "seed": seed},
     }
     return GRAPHS[text](n, **options.get(text, {}))
-
-
-def _check_known(what: str, given: str, known: Collection[str]) -> None:
-    if given not in known:
-        raise InputError(f"{what} {given!r} is not known; choose from {', '.join(known)}")

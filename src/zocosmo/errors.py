@@ -13,6 +13,8 @@ ZocosmoError
 A message says what was found and what to change, in one line.
 """
 
+from collections.abc import Collection
+
 
 class ZocosmoError(Exception):
     """Base of all errors raised here."""
@@ -48,3 +50,9 @@ class SupportMismatch(ZocosmoError):
 
 class ManifestMismatch(ZocosmoError):
     """Peers that do not agree on the session."""
+
+
+def check_known(what: str, given: str, known: Collection[str]) -> None:
+    """Refuse a name that is in no table, and say which are."""
+    if given not in known:
+        raise InputError(f"{what} {given!r} is not known; choose from {', '.join(known)}")

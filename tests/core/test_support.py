@@ -61,7 +61,9 @@ def random_cases(count):
 
 def test_ten_thousand_supports_equal_the_plain_implementation():
     for seed, d, q, ids in random_cases(10_000):
-        assert draw_support(Tape(seed), *ids, d=d, q=q).index.tolist() == reference.support(seed, d, q, ids)
+        u = draw_direction(Tape(seed), *ids, d=d, q=q)
+        assert u.index.tolist() == reference.support(seed, d, q, ids)
+        assert u.signs.tolist() == reference.signs(seed, q, ids)
 
 
 @pytest.mark.parametrize("d", [2**63, 2**63 - 1, 2**62 + 2**61 + 1, 2**34, 2**34 + 1, 2**32, 2**32 + 1])

@@ -4,6 +4,8 @@ What `support` draws   [PROTOCOL.md]. A stream is read a little past k words, th
 and the few that repeat are replaced by the next new ones of the same stream.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,9 +35,8 @@ def _first_distinct(coins: Coins, d: int, k: int, count: int) -> Index:
 
 def _first_guess(d: int, k: int) -> int:
     """Words that nearly always hold k distinct values: their mean number and six standard deviations."""
-    spread = -np.log1p(-k / d) * d if k < d else float(k)
-    mean = spread / (1 - (2**64 % d) / 2**64)
-    return int(mean + 6 * np.sqrt(mean - k + 1e-9)) + 2
+    mean = -math.log1p(-k / d) * d / (1 - (2**64 % d) / 2**64)
+    return int(mean + 6 * math.sqrt(max(0.0, mean - k))) + 2
 
 
 def _below(words: Words, d: int) -> tuple[Words, Index]:
@@ -69,9 +70,9 @@ def _distinct_head(values: Words, length: Index, d: int, k: int) -> tuple[Index,
     complete[short] &= fresh.sum(axis=1) == missing[short]
     done = complete[row]
     head[row[done], slot[done]] = values[short, k:][fresh & complete[short, None]]
-    merged = head[short]  # a view where there is one row, else a copy
+    merged = head[short]  # a view of the only row, or a copy of some
     merged.sort(axis=1, kind="stable")  # nearly sorted already: cheap for a merging sort
-    if merged.base is not head:
+    if len(head) > 1:
         head[short] = merged
     return head, complete
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from zocosmo.core.message import CODECS
 from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES
-from zocosmo.errors import InputError, ManifestMismatch, MessageError
+from zocosmo.errors import InputError, ManifestMismatch, MessageError, check_known
 
 PROTOCOL_VERSION = 1
 
@@ -48,8 +48,8 @@ class Manifest:
             if each.type in (int, str) and type(getattr(self, each.name)) is not each.type:
                 raise InputError(f"manifest field {each.name} must be {each.type.__name__}")
         check_size(self.d, self.q)
-        _check_choice("codec", self.codec, CODECS)
-        _check_choice("value", self.value, VALUE_TYPES)
+        check_known("codec", self.codec, CODECS)
+        check_known("value type", self.value, VALUE_TYPES)
         if list(self.edges) != sorted({(min(edge), max(edge)) for edge in self.edges}):
             raise InputError("a manifest lists each edge once, as ascending pairs in lexicographic order")
         for name, value in self.parameters.items():
@@ -126,8 +126,3 @@ def _only(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> str:
     return f"{len(ours)} edges" + (
         f", alone in {', '.join(alone[:4])}{'…' * (len(alone) > 4)}" if alone else ""
     )
-
-
-def _check_choice(name: str, given: str, known: Mapping[str, object]) -> None:
-    if given not in known:
-        raise InputError(f"{name} {given!r} is not known; choose from {', '.join(known)}")

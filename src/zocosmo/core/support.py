@@ -74,7 +74,7 @@ class Direction(Support):
 
     def shift(self, x: Values, by: float) -> Values:
         """x + by · u"""
-        return self.put(x, self.restrict(x) + by * self.signs)
+        return self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype))
 
 
 def draw_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:

@@ -84,8 +84,7 @@ class Tape:
         if not 0 < len(name) <= 16 or not label.isascii():
             raise InputError(f"a label is 1 to 16 ASCII characters, got {label!r}")
         words = [id_words(value) for value in ids]
-        shape = np.broadcast_shapes(self.shape, *(word.shape for word in words))
-        name = name.ljust(16, b"\0")
+        shape, name = self._common_shape(words), name.ljust(16, b"\0")
         if shape == ():  # one stream: skip the detour over arrays
             fields = [PREFIX, self.keys.tobytes(), name, *(word.tobytes() for word in words)]
             return Coins(b"".join(fields), shape)
@@ -93,6 +92,13 @@ class Tape:
         columns += [word[..., None].view(np.uint8) for word in words]
         rows = [np.broadcast_to(column, (*shape, column.shape[-1])) for column in columns]
         return Coins(np.concatenate(rows, axis=-1).tobytes(), shape)
+
+    def _common_shape(self, words: Sequence[Words]) -> tuple[int, ...]:
+        shapes = [self.shape, *(word.shape for word in words)]
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise InputError(f"tape and ids of shapes {shapes} do not broadcast; add axes to one") from None
 
 
 def id_words(value: Ids) -> Words:

@@ -21,13 +21,14 @@ def payload_report(d: int, q: int, *, value: str, reuse: tuple[int, ...], rounds
         costs = {**bits._asdict(), "total": bits.total, "ratio": bits.total / (q * width)}
         rows.append({"codec": codec.name, **costs, "about": codec.about})
     bound = entropy_bound(d, q, width)
+    least = {"values": q * width, "indices": bound - q * width, "total": bound, "ratio": bound / (q * width)}
     return {
         "d": d,
         "q": q,
         "value": value,
         "index_bits": index_bits(d),
         "codecs": rows,
-        "entropy_bound": {"total": bound, "ratio": bound / (q * width)},
+        "entropy_bound": least,
         "index_share": {str(bits): float(index_share(d, bits)) for bits in SHARE_WIDTHS},
         "list_reuse": {str(k): float(reuse_multiplier(d, width, k)) for k in reuse},
         "seed_overhead": {"rounds": rounds, "bits_per_round": float(seed_overhead(rounds))},
@@ -52,11 +53,10 @@ def _bill(report: dict[str, Any], about: bool) -> Table:
         last = [row["about"]] if about else []
         table.add_row(row["codec"], *(f"{bits:,}" for bits in costs), f"{row['ratio']:,.2f}", *last)
     bound = report["entropy_bound"]
-    figures = f"≥ {bound['total']:,.1f}", f"{bound['ratio']:,.2f}"
+    figures = f"{bound['values']:,}", f"≥ {bound['indices']:,.1f}", "", f"≥ {bound['total']:,.1f}"
+    last = ["least for any private support"] if about else []
     table.add_section()
-    table.add_row(
-        "entropy bound", "", "", "", *figures, *(["least for any private support"] if about else [])
-    )
+    table.add_row("entropy bound", *figures, f"{bound['ratio']:,.2f}", *last)
     return table
 
 

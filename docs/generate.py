@@ -49,13 +49,16 @@ def reference_page() -> str:
     ]
     for module in ("zocosmo.core", "zocosmo.graphs", "zocosmo.errors"):
         loaded = importlib.import_module(module)
-        names = sorted(
-            getattr(loaded, "__all__", None) or [n for n, v in vars(errors).items() if isinstance(v, type)]
-        )
+        names = sorted(getattr(loaded, "__all__", None) or _errors())
         lines += [f"## `{module}`", "", "| name | what it is |", "| --- | --- |"]
         lines += [f"| `{name}` | {TABLES.get(name) or _summary(getattr(loaded, name))} |" for name in names]
         lines.append("")
     return "\n".join(lines)
+
+
+def _errors() -> list[str]:
+    kinds = [thing for thing in vars(errors).values() if isinstance(thing, type)]
+    return [kind.__name__ for kind in kinds if issubclass(kind, errors.ZocosmoError)]
 
 
 def _summary(thing: object) -> str:

@@ -77,8 +77,8 @@ def test_equal_manifests_pass():
     assert BASE.differences(BASE) == []
 
 
-def test_zero_and_minus_zero_differ_and_so_do_1_and_1_point_0():
-    for ours, theirs in ((0.0, -0.0), (1, 1.0)):
+def test_values_that_python_calls_equal_still_differ():
+    for ours, theirs in ((0.0, -0.0), (1, 1.0), (1, True)):
         assert changed(parameters={"a": ours}).differences(changed(parameters={"a": theirs}))
 
 

@@ -44,6 +44,7 @@ def frame(header: Header, message: Message, *, d: int, session: bytes) -> bytes:
     codec, value, round_, sender = header
     if not 0 <= round_ < 2**64 or not 0 <= sender < 2**32:
         raise InputError(f"round {round_} or sender {sender} does not fit a header of 64 and 32 bits")
+    _check_session(session)
     body = codec.encode(message, d=d, value=value)
     ids = FRAME_VERSION, codec.wire_id, value.wire_id, 0
     head = _HEADER.pack(*ids, sender, round_, message.values.size, session[:4])
@@ -52,6 +53,7 @@ def frame(header: Header, message: Message, *, d: int, session: bytes) -> bytes:
 
 def unframe(data: bytes, *, d: int, session: bytes, expect: Header | None = None) -> tuple[Header, Message]:
     """Header and message of a frame that is whole, of this session and, if given, the one expected."""
+    _check_session(session)
     if len(data) < _HEAD_BYTES:
         raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(data)} bytes in all")
     version, codec_id, value_id, zero, sender, round_, count, tag = _HEADER.unpack_from(data)
@@ -83,3 +85,8 @@ def check_header(got: Header, expect: Header) -> None:
         if here != there:
             here, there = (getattr(side, "name", side) for side in (here, there))
             raise ForeignMessage(f"frame from node {got.sender} has {name} {here}, expected {there}")
+
+
+def _check_session(session: bytes) -> None:
+    if len(session) != 32:
+        raise InputError(f"a session is a manifest's fingerprint of 32 bytes, got {len(session)} bytes")

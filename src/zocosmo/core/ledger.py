@@ -62,10 +62,10 @@ class Ledger:
 
     def by_node(self, n: int) -> Counts:
         """Bits sent by each node and kind, shape (…, n, kinds)."""
-        out = np.zeros((*self.counts.shape[:-2], n, self.counts.shape[-1]), np.int64)
-        for k, (sender, _) in enumerate(self.links):
-            out[..., sender, :] += self.counts[..., k, :]
-        return out
+        by_link = np.moveaxis(self.counts, -2, 0)
+        out = np.zeros((n, *by_link.shape[1:]), np.int64)
+        np.add.at(out, [sender for sender, _ in self.links], by_link)
+        return np.moveaxis(out, 0, -2)
 
     def _at(self, sender: int, receiver: int) -> int:
         if (sender, receiver) not in self._place:

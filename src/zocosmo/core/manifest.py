@@ -60,7 +60,7 @@ class Manifest:
         """Canonical bytes: JSON with sorted keys, no spaces, ASCII, and floats in hexadecimal."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         plain["parameters"] = {name: _exact(value) for name, value in self.parameters.items()}
-        return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        return _canonical(plain).encode("ascii")
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Manifest":
@@ -86,7 +86,9 @@ class Manifest:
         ours, other = dict(self._flat()), dict(theirs._flat())
         names = [*ours, *(name for name in other if name not in ours)]
         pairs = ((name, ours.get(name, "absent"), other.get(name, "absent")) for name in names)
-        return [Difference(*_shortened(*each)) for each in pairs if _exact(each[1]) != _exact(each[2])]
+        return [
+            Difference(*_shortened(*each)) for each in pairs if _canonical(each[1]) != _canonical(each[2])
+        ]
 
     def _flat(self) -> Iterator[tuple[str, Any]]:
         for each in fields(self):
@@ -103,8 +105,12 @@ def check_same_session(ours: Manifest, theirs: Manifest, *, peer: int) -> None:
         raise ManifestMismatch(f"node {peer} is set up for another session: {listed}; start all nodes alike")
 
 
+def _canonical(value: Any) -> str:
+    return json.dumps(_exact(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _exact(value: Any) -> Any:
-    """A float as its own bits: 0.1 is not the same in every language's decimals."""
+    """A float as its own bits: languages print decimals in different ways."""
     return {"float": value.hex()} if isinstance(value, float) else value
 
 

@@ -1,6 +1,6 @@
 # Everything a newcomer needs: each target sets up what it uses.  make help
 PYTHON ?= python3
-VENV   ?= .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
+VENV   ?= .venv$(if $(filter-out python3,$(PYTHON)),-$(shell $(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")'))
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest

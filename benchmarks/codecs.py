@@ -21,7 +21,7 @@ def round_trip(name: str, d: int) -> object:
 
 
 def framed() -> object:
-    header, message = Header(CODECS["values"], F32, 0, 0), Message(VALUES)
+    header, message = Header(CODECS["values"], F32, 0, 0, Q), Message(VALUES)
     return lambda: unframe(frame(header, message, d=Q, session=SESSION), d=Q, session=SESSION)
 
 

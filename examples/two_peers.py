@@ -8,7 +8,19 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from zocosmo import CODECS, VALUE_TYPES, Header, Manifest, Message, Tape, draw_support, frame, unframe
+from zocosmo import (
+    CODECS,
+    VALUE_TYPES,
+    Bits,
+    Header,
+    Ledger,
+    Manifest,
+    Message,
+    Tape,
+    draw_support,
+    frame,
+    unframe,
+)
 from zocosmo.core import FRAME_BITS, check_same_session
 
 SEED, D, Q, ROUNDS = "a seed that both peers know", 1_000_000, 1_000, 5
@@ -21,6 +33,11 @@ def private_state(node: int) -> np.ndarray:
     return (words % np.uint64(2**20)).astype(np.float32)
 
 
+def cost(codec: str) -> Bits:
+    """One framed message."""
+    return CODECS[codec].bits(D, Q, F32).plus(FRAME_BITS)
+
+
 def peer(node: int, link: Connection, result: Connection) -> None:
     """One node: everything it learns of the other arrives through `link`."""
     tape, other = Tape(SEED), 1 - node
@@ -28,21 +45,22 @@ def peer(node: int, link: Connection, result: Connection) -> None:
     link.send_bytes(manifest.to_bytes())
     check_same_session(manifest, Manifest.from_bytes(link.recv_bytes()), peer=other)
 
-    x, session, sent = private_state(node), manifest.fingerprint(), 0
+    x, session, ledger = private_state(node), manifest.fingerprint(), Ledger([(node, other)])
     for t in range(ROUNDS):
         support = draw_support(tape, t, 0, 1, d=D, q=Q)
         mine = support.restrict(x)
-        header = Header(CODECS["values"], F32, t, node)
+        header = Header(CODECS["values"], F32, t, node, size=Q)
         data = frame(header, Message(mine), d=D, session=session)
         link.send_bytes(data)
-        sent += len(data)
+        ledger.send(node, other, cost("values"))
+        assert cost("values").total == 8 * len(data)
         _, theirs = unframe(link.recv_bytes(), d=D, session=session, expect=header._replace(sender=other))
         support.put(x, (mine + theirs.values) / 2, out=x)
-    result.send_bytes(sent.to_bytes(8, "little") + x.tobytes())
+    result.send_bytes(ledger.network().total.to_bytes(8, "little") + x.tobytes())
 
 
 def run_peers() -> tuple[int, np.ndarray]:
-    """Bytes that each peer sent, and the states that the two end with."""
+    """Bits that each peer sent, and the states that the two end with."""
     spawn = multiprocessing.get_context("spawn")
     link, results = spawn.Pipe(), [spawn.Pipe(duplex=False) for _ in range(2)]
     for node in range(2):
@@ -62,9 +80,11 @@ def main() -> None:
     print(f"  both peers hold the same bits on them     {(states[0, touched] == states[1, touched]).all()}")
     print(f"  the average is kept exactly, everywhere   {(states.sum(axis=0) == before.sum(axis=0)).all()}")
     print(f"  every other coordinate is as it was       {(states[:, rest] == before[:, rest]).all()}")
-    print(f"  each peer sent {8 * sent:,} bits; by codec, the same rounds cost")
+    print(f"  each peer sent {sent:,} bits; by codec, the same rounds cost")
     for name in ("values", "delta", "indexed"):
-        bits = CODECS[name].bits(D, Q).plus(FRAME_BITS).times(ROUNDS)
+        ledger = Ledger([(0, 1), (1, 0)])
+        ledger.charge(ROUNDS, cost(name))
+        bits = ledger.link(0, 1)
         parts = f"{bits.values:,} values + {bits.indices:,} indices + {bits.framing:,} framing"
         print(f"    {name:8s}{bits.total:8,} = {parts}")
 

@@ -22,7 +22,7 @@ def honest_frames():
             message = Message(
                 value.round(np.linspace(-1, 1, q)), index, 9 if codec.field.carries == "seed" else None
             )
-            frames.append(frame(Header(codec, value, 3, 1), message, d=D, session=SESSION))
+            frames.append(frame(Header(codec, value, 3, 1, q), message, d=D, session=SESSION))
     return frames
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from zocosmo import cli
+from zocosmo import Tape, cli, draw_support
 
 
 def zocosmo(*args, **environment):
@@ -74,6 +74,14 @@ def test_seeds_are_numbers_text_or_raw_keys(run):
     assert run("tape support --d 999 --q 4 --seed zero")[1] not in outputs
 
 
+def test_any_text_is_a_seed_of_its_own(run):
+    """007 is not 7, a thousand digits are fine, and so are bytes that are no text."""
+    outputs = [run(f"tape support --d 999 --q 4 --seed {seed}")[1] for seed in ("7", "007", "9" * 5000)]
+    assert len(set(outputs)) == 3
+    assert json.loads(outputs[1])["support"] == draw_support(Tape("007"), 0, d=999, q=4).index.tolist()
+    assert run("tape support --d 999 --q 4 --seed \udcff")[0] == 2
+
+
 def test_payload_prints_the_bill(run):
     code, out, _ = run("payload --d 6525621760 --q 8192")
     assert code == 0
@@ -114,7 +122,15 @@ BAD = {
     "tape support --d 20 --q 4 --seed hex:zz": "'hex:zz'",
     "tape support --d twenty --q 4": "--d",
     "tape support --d 20": "--q",
-    "tape signs --q 0": "q = 0",
+    "tape signs --q 0": "got 0",
+    "tape signs --q 1000000000000000": "between 1 and 10000000",
+    "tape support --d 9223372036854775808 --q 9223372036854775808": "between 1 and 10000000",
+    "tape support --d 20 --q 4 --ids 1_0": "'1_0'",
+    "tape support --d 20 --q 4 --ids 99999999999999999999": "below 2^64",
+    "tape matching --graph path --n 99999999999999999999 --schedule maximal": "between 1 and 100000",
+    "tape matching --graph 0-999999999 --schedule maximal": "not connected",
+    "tape matching --graph 0-1 --n -5 --schedule maximal": "got -5",
+    "payload --d 10 --q 1 --figure /proc/x.svg": "cannot be written",
     "tape matching --graph ring --n 7 --schedule alternating": "even number of nodes",
     "tape matching --graph ring --n 7 --schedule iid": "even number of nodes",
     "tape matching --graph ring --n 6 --schedule complete": "complete graph",
@@ -122,12 +138,12 @@ BAD = {
     "tape matching --graph 0-1,2 --schedule maximal": "'0-1,2'",
     "tape matching --graph web --n 4 --schedule maximal": "choose from ring",
     "tape matching --graph ring --n 6 --schedule often": "choose from alternating",
-    "tape matching --graph ring --schedule maximal": "at least 2 nodes",
+    "tape matching --graph ring --schedule maximal": "needs --n",
     "tape matching --graph ring --n 6 --schedule maximal --round -1": "got -1",
     "payload --d 10 --q 11": "q = 11",
     "payload --d 10 --q 1 --value f8": "choose from f64",
-    "payload --d 10 --q 1 --reuse 0": "at least 1",
-    "payload --d 10 --q 1 --rounds 0": "at least 1",
+    "payload --d 10 --q 1 --reuse 0": "1 or more",
+    "payload --d 10 --q 1 --rounds 0": "1 or more",
     "payload --d 10 --q 1 --figure bill.gif": "'bill.gif'",
     "payload --d 10 --q 1 --figure nowhere/bill.png": "nowhere does not exist",
     "paylod --d 10 --q 1": "paylod",
@@ -169,3 +185,17 @@ def test_the_bill_fits_a_narrow_terminal(run, monkeypatch):
     out = run("payload --d 2523136 --q 8192")[1]
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"{sys.executable} -m zocosmo tape support --d 1000000 --q 200000 | head -c 10"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert (result.stdout, result.stderr) == ('{"d": 1000', "")
+
+
+def test_a_full_disk_and_a_poor_terminal_are_no_tracebacks():
+    command = [sys.executable, "-m", "zocosmo", "payload", "--d", "20", "--q", "2"]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (2, "zocosmo: [Errno 28] No space left on device\n")
+    assert zocosmo("payload", "--d", "20", "--q", "2", PYTHONIOENCODING="ascii").returncode == 0

@@ -23,7 +23,18 @@ def digest(array):
 def tape_lines():
     """Digests of many draws at once, over sizes that take every path."""
     t = np.arange(200)
-    for d, q in [(1, 1), (20, 1), (32, 4), (33, 17), (64, 64), (10**6, 300), (6525621760, 8192), (2**63, 3)]:
+    for d, q in [
+        (1, 1),
+        (20, 1),
+        (32, 4),
+        (33, 17),
+        (64, 64),
+        (1024, 5),
+        (1025, 5),
+        (10**6, 300),
+        (6525621760, 8192),
+        (2**63, 3),
+    ]:
         rounds = t[:3] if q > 1000 else t
         yield f"support {d} {q} {digest(draw_support(Tape('golden'), rounds, d=d, q=q).index)}"
         blocks = rounds[: -(-d // q) - 1] if d > q else rounds

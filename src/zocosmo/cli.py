@@ -4,6 +4,8 @@ Results go to stdout. A user's mistake ends as one line on stderr and exit code 
 """
 
 import json
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,16 +15,18 @@ from rich.console import Console
 
 from zocosmo import __version__
 from zocosmo.core.balanced import balanced_support
-from zocosmo.core.support import SupportRule, draw_signs, draw_support
+from zocosmo.core.support import SupportRule, check_size, draw_signs, draw_support
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.values import VALUE_TYPES
-from zocosmo.errors import InputError, ZocosmoError, check_known
+from zocosmo.errors import InputError, ZocosmoError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.graphs.matching import SCHEDULES, matching
 from zocosmo.report.figures import payload_figure
 from zocosmo.report.payload import payload_report, payload_tables
 
 WIDTH = 120  # columns, where the output is not a terminal
+MOST_PRINTED = 10_000_000  # coordinates or signs
+MOST_NODES = 100_000
 UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry a click of its own
 
 app = typer.Typer(
@@ -57,8 +61,10 @@ def tape_support(
 
     Example: zocosmo tape support --seed 0 --d 20 --q 4 --ids 7
     """
+    check_size(d, q)
+    check_whole("--q here, where all are printed,", q, 1, MOST_PRINTED)
     rule: SupportRule = balanced_support if balanced else draw_support
-    t, *rest = _ids(ids)
+    t, *rest = _numbers(ids)
     support = rule(Tape(_seed(seed)), t, *rest, d=d, q=q)
     _print_json({"d": d, "q": support.q, "ids": [t, *rest], "support": support.index.tolist()})
 
@@ -69,7 +75,8 @@ def tape_signs(q: QOption, ids: IdsOption = "0", seed: SeedOption = "0") -> None
 
     Example: zocosmo tape signs --seed 0 --q 5 --ids 3,1,2
     """
-    t, *rest = _ids(ids)
+    check_whole("--q", q, 1, MOST_PRINTED)
+    t, *rest = _numbers(ids)
     signs = draw_signs(Tape(_seed(seed)), t, *rest, q=q)
     _print_json({"q": q, "ids": [t, *rest], "signs": signs.tolist()})
 
@@ -78,7 +85,7 @@ def tape_signs(q: QOption, ids: IdsOption = "0", seed: SeedOption = "0") -> None
 def tape_matching(
     graph: Annotated[str, typer.Option(help=f"{', '.join(GRAPHS)}; or edges such as 0-1,1-2.")],
     schedule: Annotated[str, typer.Option(help=f"{', '.join(SCHEDULES)}.")],
-    n: Annotated[int, typer.Option("--n", help="Number of nodes; not needed with edges.")] = 0,
+    n: Annotated[int | None, typer.Option("--n", help="Number of nodes; not needed with edges.")] = None,
     round_: Annotated[int, typer.Option("--round", help="The round t.")] = 0,
     p: Annotated[float, typer.Option("--p", help="Probability of an edge, or of rewiring one.")] = 0.4,
     degree: Annotated[int, typer.Option(help="Degree in random_regular and small_world.")] = 4,
@@ -110,9 +117,8 @@ def payload(
     Example: zocosmo payload --d 6525621760 --q 8192
     """
     check_known("value type", value, VALUE_TYPES)
-    kept = tuple(_ids(reuse))
-    if min(rounds, *kept) < 1:
-        raise InputError(f"--rounds and --reuse count rounds, at least 1; got {min(rounds, *kept)}")
+    kept = tuple(check_whole("--reuse", k, 1) for k in _numbers(reuse))
+    check_whole("--rounds", rounds, 1)
     report = payload_report(d, q, value=value, reuse=kept, rounds=rounds)
     if figure is not None:
         payload_figure(report, figure)
@@ -142,14 +148,28 @@ def show_help(context: typer.Context) -> None:
 
 def main() -> None:
     """Run the command; turn every mistake of the user's into one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
     except (ZocosmoError, UserMistake) as error:
-        text = error.format_message() if isinstance(error, UserMistake) else str(error)
-        print("zocosmo: " + " ".join(text.split()), file=sys.stderr)
-        sys.exit(2)
+        code = _refuse(error.format_message() if isinstance(error, UserMistake) else str(error))
+    except MemoryError:
+        code = _refuse("not enough memory for that; ask for less")
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except OSError as error:
+        code = _refuse(str(error))
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        code = 130
+    sys.exit(code)
+
+
+def _refuse(text: str) -> int:
+    print("zocosmo: " + " ".join(text.split()), file=sys.stderr)
+    return 2
 
 
 def _print_json(result: dict[str, Any]) -> None:
@@ -157,30 +177,30 @@ def _print_json(result: dict[str, Any]) -> None:
 
 
 def _seed(text: str) -> Seed:
+    """Text is its own seed, and so is a number: the tape reads an integer as its decimals."""
     if not text.startswith("hex:"):
-        return int(text) if text.removeprefix("-").isdecimal() else text
+        return text
     try:
         return bytes.fromhex(text.removeprefix("hex:"))
     except ValueError:
         raise InputError(f"hex: is followed by 64 hexadecimal digits, got {text!r}") from None
 
 
-def _ids(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"expected whole numbers separated by commas, such as 3,1,2; got {text!r}") from None
+def _numbers(text: str) -> list[int]:
+    if not re.fullmatch(r"-?[0-9]{1,20}(,-?[0-9]{1,20})*", text):
+        raise InputError(f"expected whole numbers separated by commas, such as 3,1,2; got {text!r}")
+    return [int(part) for part in text.split(",")]
 
 
-def _graph(text: str, n: int, *, p: float, degree: int, seed: Seed) -> Graph:
+def _graph(text: str, n: int | None, *, p: float, degree: int, seed: Seed) -> Graph:
     """A graph by its name, or by its edges: 0-1,1-2."""
-    if "-" in text:
-        try:
-            edges = [(int(i), int(j)) for i, j in (pair.split("-") for pair in text.split(","))]
-        except ValueError:
-            raise InputError(f"edges are pairs of nodes such as 0-1,1-2; got {text!r}") from None
-        return Graph.of(max(n, 1 + max(map(max, edges))), edges)
+    if re.fullmatch(r"[0-9]{1,9}-[0-9]{1,9}(,[0-9]{1,9}-[0-9]{1,9})*", text):
+        edges = [(int(i), int(j)) for i, j in (pair.split("-") for pair in text.split(","))]
+        return Graph.of(1 + max(map(max, edges)) if n is None else n, edges)
     check_known("graph", text, GRAPHS)
+    if n is None:
+        raise InputError(f"graph {text!r} needs --n, the number of nodes; or give edges such as 0-1,1-2")
+    check_whole("--n", n, 1, MOST_NODES)
     options: dict[str, dict[str, Any]] = {
         "erdos_renyi": {"p": p, "seed": seed},
         "random_regular": {"degree": degree, "seed": seed},

@@ -13,7 +13,9 @@ ZocosmoError
 A message says what was found and what to change, in one line.
 """
 
+import operator
 from collections.abc import Collection
+from typing import SupportsIndex
 
 
 class ZocosmoError(Exception):
@@ -56,3 +58,15 @@ def check_known(what: str, given: str, known: Collection[str]) -> None:
     """Refuse a name that is in no table, and say which are."""
     if given not in known:
         raise InputError(f"{what} {given!r} is not known; choose from {', '.join(known)}")
+
+
+def check_whole(what: str, given: SupportsIndex, least: int = 0, most: int | None = None) -> int:
+    """A whole number within bounds, NumPy's included, as Python's own."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise InputError(f"{what} must be a whole number, got {given!r}") from None
+    if isinstance(given, bool) or number < least or (most is not None and number > most):
+        bounds = f"{least} or more" if most is None else f"between {least} and {most}"
+        raise InputError(f"{what} must be {bounds}, got {given!r}")
+    return number

@@ -124,3 +124,18 @@ def test_a_batch_equals_its_draws_one_by_one():
 def test_blocks_of_two_sizes_do_not_share_an_array():
     with pytest.raises(InputError, match="draw them apart"):
         balanced_support(Tape(0), np.arange(4), d=10, q=3)
+
+
+@pytest.mark.parametrize("d", [20, 2000])
+def test_an_empty_batch_is_empty(d):
+    assert balanced_support(Tape(0), np.arange(0), d=d, q=4).index.shape == (0, 4)
+
+
+@pytest.mark.parametrize("d", [1000, 1001, 1023, 1024, 1025, 1026])
+def test_the_two_rules_meet_at_1024(d):
+    assert balanced_support(Tape(0), 9, d=d, q=7).index.tolist() == reference.balanced(0, d, 7, 9)
+
+
+def test_a_batch_larger_than_a_block_equals_its_parts():
+    whole = balanced_support(Tape(0), np.arange(4000), d=1000, q=1).index
+    assert (whole[3990:] == balanced_support(Tape(0), np.arange(3990, 4000), d=1000, q=1).index).all()

@@ -49,3 +49,12 @@ def test_a_balanced_rule_keeps_signs_and_changes_supports():
     u = directions("I", rule=balanced_support)
     assert (u.index[0] == balanced_support(Tape(9), 6, 0, 1, d=40, q=5).index).all()
     assert (u.signs == directions("I").signs).all()
+
+
+@pytest.mark.parametrize("name", COUPLINGS)
+def test_every_coupling_shifts_states_of_the_pairs(name):
+    """One state for all pairs, or one for each: what is shared broadcasts."""
+    u = directions(name)
+    one, each = u.shift(np.zeros(40), 1.0), u.shift(np.zeros((3, 40)), 1.0)
+    assert (np.broadcast_to(one, (3, 40)) == each).all()
+    assert np.count_nonzero(each) == 15

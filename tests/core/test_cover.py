@@ -56,5 +56,33 @@ def test_the_error_bound_is_attained_and_cannot_be_beaten():
 
 
 def test_supports_of_two_spaces_are_refused():
-    with pytest.raises(InputError, match="d = 9 and d = 8"):
+    with pytest.raises(InputError, match="single ones of one d"):
         find_gaps({0: support(2)}, {(1, 0): support(2, d=8)}, np.full((2, 2), 0.5))
+
+
+@pytest.mark.parametrize("target", [Support(np.array([[1, 2], [3, 4]]), 9), support(1, 2)])
+def test_a_batch_of_supports_is_refused(target):
+    with pytest.raises(InputError, match="single ones"):
+        find_gaps({0: target}, {(1, 0): Support(np.array([[1, 5], [2, 6]]), 9)}, np.full((2, 2), 0.5))
+
+
+def test_negative_weights_count_by_their_size():
+    (gap,) = find_gaps({0: support(2)}, {}, np.array([[1.5, -0.5], [-0.5, 1.5]]), radius=4.0)
+    assert gap.error == 2.0
+
+
+@pytest.mark.parametrize(
+    ("weights", "radius", "receiver"),
+    [
+        (np.full((2, 2), np.nan), 1.0, 0),
+        (np.ones((2, 3)), 1.0, 0),
+        (metropolis(path(2)), 1.0, 0),
+        (np.full((2, 2), 0.5), -1.0, 0),
+        (np.full((2, 2), 0.5), np.nan, 0),
+        (np.full((2, 2), 0.5), 1.0, 2),
+        (np.full((2, 2), 0.5), 1.0, -1),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(weights, radius, receiver):
+    with pytest.raises(InputError):
+        find_gaps({receiver: support(2)}, {}, weights, radius=radius)

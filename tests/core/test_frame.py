@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,7 @@ from mutants import SESSION, D, fuzz, honest_frames, with_checksum
 from zocosmo.core import CODECS, FRAME_BITS, VALUE_TYPES, Header, Message, frame, unframe
 from zocosmo.errors import CorruptMessage, ForeignMessage, InputError, MessageError, TruncatedMessage
 
-HEADER = Header(CODECS["values"], VALUE_TYPES["f32"], 12, 3)
+HEADER = Header(CODECS["values"], VALUE_TYPES["f32"], 12, 3, 3)
 VALUES = np.array([1.5, -2.0, 0.25], np.float32)
 FRAME = frame(HEADER, Message(VALUES), d=10, session=SESSION)
 
@@ -79,6 +81,7 @@ def test_what_is_wrong_is_named(data, error, words):
         (HEADER._replace(sender=4), "has sender 3, expected 4"),
         (HEADER._replace(codec=CODECS["dense"]), "has codec values, expected dense"),
         (HEADER._replace(value=VALUE_TYPES["f16"]), "has value f32, expected f16"),
+        (HEADER._replace(size=4), "has size 3, expected 4"),
     ],
 )
 def test_a_frame_other_than_the_one_expected_is_refused(expect, words):
@@ -92,7 +95,40 @@ def test_20000_mutants_raise_only_our_errors():
     assert fared.keys() == {"TruncatedMessage", "CorruptMessage", "ForeignMessage", "accepted"}
 
 
-@pytest.mark.parametrize("header", [HEADER._replace(round=-1), HEADER._replace(sender=2**32)])
-def test_what_does_not_fit_a_header_is_refused(header):
-    with pytest.raises(InputError, match="does not fit"):
+@pytest.mark.parametrize(
+    "header",
+    [
+        HEADER._replace(round=-1),
+        HEADER._replace(round=1.0),
+        HEADER._replace(sender=2**32),
+        HEADER._replace(sender=-1),
+        HEADER._replace(size=4),
+    ],
+)
+def test_what_a_header_cannot_say_is_refused(header):
+    with pytest.raises(InputError, match=r"must be|announces"):
         frame(header, Message(VALUES), d=10, session=SESSION)
+
+
+@pytest.mark.parametrize("session", [b"", b"four", bytes(33)])
+def test_a_session_is_a_whole_fingerprint(session):
+    with pytest.raises(InputError, match="32 bytes"):
+        frame(HEADER, Message(VALUES), d=10, session=session)
+    with pytest.raises(InputError, match="32 bytes"):
+        open_frame(FRAME, session=session)
+
+
+@pytest.mark.parametrize("value", VALUE_TYPES)
+def test_values_do_not_change_with_the_buffer_they_came_in(value):
+    """A receiver reuses its buffer; what was checked must stay as it was checked."""
+    header = HEADER._replace(value=VALUE_TYPES[value])
+    buffer = bytearray(frame(header, Message(VALUE_TYPES[value].round(VALUES)), d=10, session=SESSION))
+    _, message = open_frame(buffer)
+    buffer[:] = bytes(len(buffer))
+    assert message.values.tolist() == [1.5, -2.0, 0.25]
+    assert not message.values.flags.writeable
+
+
+def test_a_header_that_was_pickled_is_still_expected():
+    """Worker processes are given headers that way; codecs compare by what they are."""
+    assert open_frame(FRAME, expect=pickle.loads(pickle.dumps(HEADER)))[0] == HEADER

@@ -59,3 +59,18 @@ def test_a_link_that_is_not_there_is_refused():
 def test_a_link_named_twice_is_refused():
     with pytest.raises(InputError, match="once"):
         Ledger([(0, 1), (0, 1)])
+
+
+def test_a_network_of_many_runs_does_not_overflow():
+    """40 runs of 300 dense rounds on 64 nodes pass 2^63 bits in all, though no link does."""
+    ledger = Ledger(complete(64).links, shape=(40,))
+    bits = CODECS["dense"].bits(6_525_621_760, 1)
+    ledger.charge(300, bits)
+    assert ledger.network().total == 300 * 40 * 64 * 63 * bits.total > 2**63
+    assert str(ledger.network().total) in repr(ledger)
+
+
+@pytest.mark.parametrize("messages", [-1, 0.5, np.array([1, -1])])
+def test_messages_are_counted_in_whole_numbers(messages):
+    with pytest.raises(InputError, match="whole numbers"):
+        Ledger([(0, 1), (1, 0)]).charge(messages, MESSAGE)

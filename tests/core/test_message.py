@@ -150,3 +150,21 @@ def test_what_a_codec_cannot_send_is_refused(name, message):
 def test_codecs_and_value_types_have_wire_ids_of_their_own():
     for table in (CODECS, VALUE_TYPES):
         assert len({entry.wire_id for entry in table.values()}) == len(table)
+
+
+@pytest.mark.parametrize(("d", "width"), [(2**32 - 1, 4), (2**32, 4), (2**32 + 1, 8)])
+def test_plain_coordinates_take_8_bytes_above_2_to_the_32(d, width):
+    data = CODECS["plain"].encode(
+        Message(np.ones(1, np.float16), np.array([d - 1])), d=d, value=VALUE_TYPES["f16"]
+    )
+    assert data[:-2] == (d - 1).to_bytes(width, "little")
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_numpy_sizes_cost_what_numbers_do(name):
+    assert CODECS[name].bits(np.int64(FULL), np.int32(8192)) == CODECS[name].bits(FULL, 8192)
+
+
+def test_lists_are_values_too():
+    message = Message(np.float32([1, 2]).tolist(), [3, 5])
+    assert (message.values.dtype, message.index.tolist()) == (np.float64, [3, 5])

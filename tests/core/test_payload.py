@@ -3,6 +3,7 @@
 from fractions import Fraction
 from math import comb, log2
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +94,26 @@ def test_seed_and_counter_are_a_third_of_a_bit_a_round():
 def test_index_bits_name_every_coordinate_and_no_bit_fewer_would(d):
     assert 2 ** index_bits(d) >= d
     assert d == 1 or 2 ** (index_bits(d) - 1) < d
+
+
+@pytest.mark.parametrize("d", [np.int64(FULL), np.uint64(FULL)])
+def test_numpy_sizes_are_numbers(d):
+    assert entropy_bound(d, np.int32(Q)) == entropy_bound(FULL, Q)
+    assert index_bits(d) == 33
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: reuse_multiplier(10, 32, 0),
+        lambda: refresh_multiplier(10, 1, 32, 0),
+        lambda: seed_overhead(0),
+        lambda: index_bits(-5),
+    ],
+)
+def test_questions_without_an_answer_are_refused(call):
+    with pytest.raises(InputError):
+        call()
 
 
 def test_bits_add_up():

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import reference
-from zocosmo.core import Direction, Support, Tape, draw_direction, draw_signs, draw_support
+from zocosmo.core import (
+    Direction,
+    Support,
+    Tape,
+    balanced_support,
+    draw_direction,
+    draw_signs,
+    draw_support,
+)
 from zocosmo.errors import InputError
 
 LORA, FULL = 2_523_136, 6_525_621_760
@@ -89,8 +97,14 @@ def test_a_batch_larger_than_a_block_equals_its_parts():
     assert (whole[5990:] == draw_support(Tape(0), np.arange(5990, 6000), d=10**6, q=500).index).all()
 
 
-def test_an_empty_batch_is_empty():
-    assert draw_support(Tape(0), np.arange(0), d=20, q=3).index.shape == (0, 3)
+@pytest.mark.parametrize("q", [3, 15, 20])
+def test_an_empty_batch_is_empty(q):
+    assert draw_support(Tape(0), np.arange(0), d=20, q=q).index.shape == (0, q)
+
+
+def test_numpy_numbers_are_numbers():
+    ours = draw_support(Tape(0), np.int32(0), d=np.int64(FULL), q=np.int16(8))
+    assert (ours.index == draw_support(Tape(0), 0, d=FULL, q=8).index).all()
 
 
 @pytest.mark.parametrize(("d", "q"), [(6, 2), (6, 4), (7, 3), (5, 1), (5, 5)])
@@ -175,3 +189,55 @@ def test_a_full_model_support_takes_little_memory():
 def test_impossible_sizes_are_refused(d, q):
     with pytest.raises(InputError, match=r"[dq] = -?\d+"):
         draw_support(Tape(0), 0, d=d, q=q)
+
+
+@pytest.mark.parametrize(("d", "q"), [(20.0, 1), ("20", 1), (20, None), (True, 1)])
+def test_sizes_that_are_no_numbers_are_refused(d, q):
+    with pytest.raises(InputError, match=r"[dq] must be"):
+        draw_support(Tape(0), 0, d=d, q=q)
+
+
+@pytest.mark.parametrize("index", [[-1, 2], [2, 2], [3, 1], [1, 4], [[0, 1], [2, 2]], [0.5, 1], [], 3])
+def test_what_is_no_support_is_refused(index):
+    with pytest.raises(InputError, match=r"support is|must ascend"):
+        Support(np.array(index), 4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda s: s.restrict(np.arange(30.0)),
+        lambda s: s.put(np.arange(30.0), np.ones(4)),
+        lambda s: s.put(np.arange(20.0), np.ones(1)),
+        lambda s: s.put(np.arange(20.0), np.array(1.0)),
+        lambda s: s.put(np.arange(1.0), np.ones(4)),
+        lambda s: s.put(np.arange(20), np.full(4, 0.7)),
+        lambda s: s.lift(np.ones(3)),
+    ],
+)
+def test_values_and_states_that_do_not_fit_are_refused(wrong):
+    with pytest.raises(InputError, match=r"last axis|do not fit"):
+        wrong(draw_support(Tape(0), 7, d=20, q=4))
+
+
+def test_shifting_whole_numbers_by_a_fraction_is_refused():
+    with pytest.raises(InputError, match="float64 values do not fit a state of int64"):
+        draw_direction(Tape(0), 7, d=20, q=4).shift(np.zeros(20, np.int64), 0.5)
+
+
+def test_put_into_another_array_copies_the_rest():
+    support, x, other = draw_support(Tape(0), 7, d=20, q=4), np.arange(20.0), np.zeros(20)
+    support.put(x, np.zeros(4), out=other)
+    assert (other == support.put(x, np.zeros(4))).all()
+
+
+def test_shift_in_place_touches_q_entries_and_keeps_the_dtype():
+    u, x = draw_direction(Tape(0), 7, d=20, q=4), np.zeros(20, np.float32)
+    assert u.shift(x, 0.5, out=x) is x
+    assert np.count_nonzero(x) == 4
+    assert u.shift(x, -0.5).dtype == np.float32
+
+
+def test_a_direction_takes_any_rule():
+    u = draw_direction(Tape(0), 3, d=10, q=3, rule=balanced_support)
+    assert (u.index.tolist(), u.signs.shape) == ([6], (1,))

@@ -49,10 +49,15 @@ def test_a_commitment_names_the_key_and_not_the_seed():
     assert tape_key(0).hex() not in repr(Tape(0)) + Tape(0).commitment()
 
 
-@pytest.mark.parametrize("seed", [b"short", 1.5, None, True])
+@pytest.mark.parametrize("seed", [b"short", 1.5, None, True, "\ud800"])
 def test_a_bad_seed_is_refused(seed):
     with pytest.raises(InputError, match="seed"):
         Tape(seed)
+
+
+def test_a_number_too_long_for_text_is_refused():
+    with pytest.raises(InputError, match="this seed has no text form"):
+        Tape(10**5000)
 
 
 @pytest.mark.parametrize("ids", [(-1,), (0, -3), (2**64,), (1.5,), (np.array([3, -1]),)])
@@ -61,7 +66,26 @@ def test_a_bad_id_is_refused(ids):
         Tape(0).coins("support", *ids)
 
 
-@pytest.mark.parametrize("label", ["", "seventeen letters", "größe"])
+@pytest.mark.parametrize("label", ["", "seventeen letters", "größe", "a\0", 5])
 def test_a_bad_label_is_refused(label):
     with pytest.raises(InputError, match="label"):
         Tape(0).coins(label)
+
+
+def test_indexing_a_tape_never_cuts_its_keys():
+    tapes = Tape.stack([1, 2, 3])
+    assert tapes[1].coins("x").bytes(8).tolist() == Tape(2).coins("x").bytes(8).tolist()
+    assert (tapes[None, 1:].shape, tapes[..., None].shape, Tape(0)[None].shape) == ((1, 2), (3, 1), (1,))
+    for wrong in (lambda: Tape(0)[0], lambda: Tape(0)[1:5], lambda: tapes[:, :5]):
+        with pytest.raises(IndexError):
+            wrong()
+
+
+def test_shapes_that_do_not_broadcast_are_refused():
+    with pytest.raises(InputError, match=r"\(3,\), \(2,\)"):
+        Tape.stack([1, 2, 3]).coins("x", np.arange(2))
+
+
+def test_a_negative_number_of_coins_is_refused():
+    with pytest.raises(InputError, match="number of coins"):
+        Tape(0).coins("x").bytes(-1)

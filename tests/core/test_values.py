@@ -52,6 +52,12 @@ def test_bfloat16_rounds_to_the_nearest_and_ties_to_even():
         assert (BF16.round(between)[exact] == expected[exact]).all()
 
 
+def test_bfloat16_keeps_a_nan_whose_payload_is_cut_off():
+    """0x7f800001 is a NaN by its last bit alone, which bfloat16 has no room for."""
+    signalling = np.array([0x7F800001, 0xFFBFFFFF], np.uint32).view(np.float32)
+    assert np.isnan(BF16.round(signalling)).all()
+
+
 def test_bfloat16_keeps_nans_and_overflows_to_infinity():
     rounded = BF16.round(np.array([math.nan, 3.4e38, -3.4e38, 1e300]))
     assert np.isnan(rounded[0])

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import reference
-from zocosmo.errors import GraphError
+from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs import (
     GRAPHS,
     Graph,
@@ -108,7 +108,12 @@ def test_the_laplacian_is_networkx_s():
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: Graph.of(4, [(0, 1), (2, 3)]), "no path from node 0 to node 2"),
+        (lambda: Graph.of(5, [(0, 1), (2, 3), (3, 4), (2, 4)]), "no path from node 0 to node 2"),
+        (lambda: Graph.of(4, [(0, 1), (2, 3)]), "4 nodes need 3 edges"),
+        (lambda: Graph(3, ((1, 2), (0, 1))), "lexicographic"),
+        (lambda: Graph(2, ((0, 1), (0, 1))), "once each"),
+        (lambda: Graph(2, ((1, 0),)), "descends"),
+        (lambda: Graph.from_networkx(nx.DiGraph([(0, 1)])), "to_undirected"),
         (lambda: Graph.of(3, [(0, 1)]), "not connected"),
         (lambda: Graph.of(2, [(0, 2)]), "leaves the nodes 0 to 1"),
         (lambda: Graph.of(2, [(0, 0), (0, 1)]), "loop"),
@@ -121,6 +126,8 @@ def test_the_laplacian_is_networkx_s():
         (lambda: erdos_renyi(5, 0.0), "probability"),
         (lambda: erdos_renyi(60, 0.001), "none of 1000 .* was connected"),
         (lambda: small_world(5, 5, 0.1), "2 ≤ k < n"),
+        (lambda: small_world(9, 3, 0.1), "even k"),
+        (lambda: small_world(9, 4, 1.1), "0 ≤ p ≤ 1"),
     ],
 )
 def test_impossible_graphs_are_refused(build, words):
@@ -135,3 +142,9 @@ def test_every_named_graph_can_be_built():
 
 def test_large_graphs_are_cheap():
     assert np.unique(ring(4096).degrees).tolist() == [2]
+
+
+def test_nodes_are_whole_numbers():
+    with pytest.raises(InputError, match=r"a node must be a whole number, got 1\.7"):
+        Graph.of(3, [(0, 1.7), (1, 2)])
+    assert hypercube(np.int64(4)).edges == hypercube(4).edges

@@ -183,7 +183,25 @@ def test_the_law_of_large_maximal_matchings_is_left_to_the_tape():
         SCHEDULES["maximal"](ring(17)).edge_law()
 
 
+@pytest.mark.parametrize("t", [-1, 1.5, 2**64, True])
 @pytest.mark.parametrize("name", ["alternating", "iid", "round_robin", "maximal"])
-def test_rounds_before_the_first_are_refused(name):
-    with pytest.raises(InputError, match="-1"):
-        SCHEDULES[name](ring(4)).partners(Tape(0), -1)
+def test_rounds_that_are_none_are_refused(name, t):
+    with pytest.raises(InputError, match="an id is a whole number"):
+        SCHEDULES[name](ring(4)).partners(Tape(0), t)
+
+
+def test_means_are_over_all_tapes_and_rounds():
+    schedule, tapes = SCHEDULES["iid"](ring(6)), Tape.stack([1, 2, 3])
+    apart = np.mean([mean_laplacian(schedule, Tape(seed), 50) for seed in (1, 2, 3)], axis=0)
+    assert mean_laplacian(schedule, tapes, 50) == pytest.approx(apart)
+
+
+def test_one_matching_is_of_one_tape_and_round():
+    with pytest.raises(InputError, match="one tape and one round"):
+        matching(SCHEDULES["maximal"](ring(4)), Tape.stack([1, 2]), 0)
+
+
+def test_one_node_alone_has_no_edges_to_weigh():
+    for name in ("complete", "maximal", "round_robin"):
+        assert SCHEDULES[name](complete(1)).edge_law() == []
+        assert matching(SCHEDULES[name](complete(1)), Tape(0), 0) == ((), (0,))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zocosmo.core.support import Support, check_size
-from zocosmo.core.tape import Ids, Tape, Words, id_words
+from zocosmo.core.tape import BLOCK_WORDS, Coins, Ids, Tape, Words, id_words
 from zocosmo.errors import InputError
 
 MAX_DRAWN = 1024  # coordinates of a permutation that is drawn outright
@@ -21,7 +21,7 @@ FEISTEL_ROUNDS = 10
 
 def epoch_length(d: int, q: int) -> int:
     """K = ⌈d/q⌉ rounds. Two visits to a coordinate are at most 2K − 1 rounds apart   [eq:max_balanced_gap]"""
-    check_size(d, q)
+    d, q = check_size(d, q)
     return -(-d // q)
 
 
@@ -33,20 +33,28 @@ def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     >>> [balanced_support(Tape(0), t, d=10, q=3).index.tolist() for t in range(4)]
     [[4, 8, 9], [0, 2, 7], [1, 3, 5], [6]]
     """
+    d, q = check_size(d, q)
     length, rounds = np.uint64(epoch_length(d, q)), id_words(t)
     coins = tape.coins("balanced", rounds // length, *ids)
-    start = np.broadcast_to(rounds % length * np.uint64(q), coins.shape)[..., None]
+    start = np.broadcast_to(rounds % length * np.uint64(q), coins.shape)
     sizes = np.minimum(np.uint64(q), np.uint64(d) - start)
-    if sizes.size and sizes.min() != sizes.max():
+    size = int(sizes.min(initial=q))
+    if size != sizes.max(initial=size):
         raise InputError(
-            f"rounds with {sizes.min()} and {sizes.max()} coordinates do not fit one array; draw them apart"
+            f"rounds of {size} and of {sizes.max()} coordinates fit no one array; draw them apart"
         )
-    points = start + np.arange(sizes.max(initial=0), dtype=np.uint64)
-    if d <= MAX_DRAWN:
-        block = np.take_along_axis(coins.permutation(d), points.view(np.int64), axis=-1)
-    else:
-        block = permute(points, coins.words(2), d).view(np.int64)
-    return Support(np.sort(block, axis=-1), d)
+    points = start[..., None] + np.arange(size, dtype=np.uint64)
+    block = _drawn(coins, points, d) if d <= MAX_DRAWN else permute(points, coins.words(2), d)
+    return Support(np.sort(block.view(np.int64), axis=-1), d)
+
+
+def _drawn(coins: Coins, points: Words, d: int) -> Words:
+    """π(points) where π is drawn outright; all d entries of it are held for some streams at a time."""
+
+    def draw(block: Coins, wanted: Words) -> Words:
+        return np.take_along_axis(block.permutation(d), wanted.view(np.int64), axis=-1).view(np.uint64)
+
+    return coins.by_block(BLOCK_WORDS // d, draw, points)
 
 
 def permute(points: Words, keys: Words, d: int) -> Words:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.support import Support
-from zocosmo.errors import InputError, SupportMismatch
+from zocosmo.errors import InputError, SupportMismatch, check_whole
 
 Targets = Mapping[int, Support]  # receiver → K, the support it mixes on
 Sent = Mapping[tuple[int, int], Support]  # (sender, receiver) → S, the support of that message
@@ -17,7 +17,7 @@ class Gap(NamedTuple):
     """Coordinates that a receiver mixes on and a sender's message lacks.
 
     `error` is what every decoder must risk on each of them when peer states are at most `radius` in size:
-    w_ij · R, the minimax error of the theorem.
+    |w_ij| · R, the minimax error of the theorem.
     """
 
     receiver: int
@@ -29,20 +29,28 @@ class Gap(NamedTuple):
 def find_gaps(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: float = 1.0) -> list[Gap]:
     """Every link whose message falls short; none means that mixing is exact.
 
-    Only peers j ≠ i with w_ij > 0 must be covered, and a message that is not sent covers nothing.
+    Only peers j ≠ i with w_ij ≠ 0 must be covered, and a message that is not sent covers nothing.
 
     >>> K, S = Support(np.array([1, 2]), d=4), Support(np.array([2, 3]), d=4)
     >>> find_gaps({0: K}, {(1, 0): S}, np.full((2, 2), 0.5), radius=3.0)
     [Gap(receiver=0, sender=1, missing=array([1]), error=1.5)]
     """
+    W = np.asarray(weights)
+    if W.ndim != 2 or W.shape[0] != W.shape[1] or W.dtype.kind not in "iuf" or not np.isfinite(W).all():
+        raise InputError(
+            f"weights must be a square matrix of finite numbers, got {W.dtype} of shape {W.shape}"
+        )
+    if not radius >= 0:
+        raise InputError(f"a radius is 0 or more, got {radius}")
     gaps = []
     for receiver, target in sorted(targets.items()):
-        for sender in np.flatnonzero(np.asarray(weights)[receiver] > 0).tolist():
-            if sender == receiver:
-                continue
-            missing = _missing(target, sent.get((sender, receiver)))
+        check_whole("a receiver", receiver, 0, len(W) - 1)
+        for sender in np.flatnonzero(W[receiver]).tolist():
+            missing = (
+                _missing(target, sent.get((sender, receiver))) if sender != receiver else target.index[:0]
+            )
             if missing.size:
-                gaps.append(Gap(receiver, sender, missing, float(weights[receiver][sender]) * radius))
+                gaps.append(Gap(receiver, sender, missing, abs(float(W[receiver, sender])) * radius))
     return gaps
 
 
@@ -59,10 +67,9 @@ def check_cover(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: 
 
 
 def _missing(target: Support, sent: Support | None) -> NDArray[np.int64]:
-    if target.index.ndim != 1:
-        raise InputError(f"a target is one support, got a batch of shape {target.index.shape}")
+    for support in (target, sent):
+        if support is not None and (support.index.ndim != 1 or support.d != target.d):
+            raise InputError(f"supports to compare are single ones of one d, got {target!r} and {sent!r}")
     if sent is None:
         return target.index
-    if sent.d != target.d:
-        raise InputError(f"supports of d = {target.d} and d = {sent.d} cannot be compared")
     return np.setdiff1d(target.index, sent.index, assume_unique=True)

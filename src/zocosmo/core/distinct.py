@@ -9,28 +9,31 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.core.tape import Coins, Words
+from zocosmo.core.tape import BLOCK_WORDS, Coins, Words
 
-BLOCK_WORDS = 2**21  # of the tape held at once: 16 MiB
 RADIX_LENGTH = 2048  # values in a row from which a radix sort pays
 
+REJECTED = np.uint64(2**64 - 1)  # no value below d looks like it
+
 Index = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 def first_distinct(coins: Coins, d: int, k: int) -> Index:
-    """The k first distinct values of below(d) in each stream, ascending: shape (streams, k)."""
+    """The k first distinct values of below(d) in each stream, ascending: shape (…, k)."""
+    if k == 0:
+        return np.empty((*coins.shape, 0), np.int64)
     count = _first_guess(d, k)
-    blocks = [_first_distinct(block, d, k, count) for block in coins.blocks(max(1, BLOCK_WORDS // count))]
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    return coins.by_block(BLOCK_WORDS // count, lambda block: _first_distinct(block, d, k, count))
 
 
 def _first_distinct(coins: Coins, d: int, k: int, count: int) -> Index:
-    found, complete = _distinct_head(*_below(coins.words(count), d), d, k)
+    found, complete = _distinct_head(_below(coins.words(count), d), d, k)
     while not complete.all():
         count *= 2
         todo = np.flatnonzero(~complete)
-        found[todo], complete[todo] = _distinct_head(*_below(coins.rows(todo).words(count), d), d, k)
-    return found
+        found[todo], complete[todo] = _distinct_head(_below(coins.rows(todo).words(count), d), d, k)
+    return found.view(np.int64)
 
 
 def _first_guess(d: int, k: int) -> int:
@@ -39,33 +42,33 @@ def _first_guess(d: int, k: int) -> int:
     return int(mean + 6 * math.sqrt(max(0.0, mean - k))) + 2
 
 
-def _below(words: Words, d: int) -> tuple[Words, Index]:
-    """below(d) applied along each row: accepted values first, and how many there are."""
-    length = np.full(len(words), words.shape[1])
+def _below(words: Words, d: int) -> Words:
+    """below(d) applied along each row: accepted values first, then REJECTED for each word that was not."""
+    multiple = words // np.uint64(d)  # w − ⌊w/d⌋·d: NumPy divides by a scalar faster than it takes remainders
+    multiple *= np.uint64(d)
+    values: Words = np.subtract(words, multiple, out=multiple)
     limit = 2**64 - 2**64 % d
     if words.max(initial=0) >= limit:
         rejected = words >= np.uint64(limit)
-        order = np.argsort(rejected, axis=1, kind="stable")
-        words, length = np.take_along_axis(words, order, axis=1), length - rejected.sum(axis=1)
-    multiple = words // np.uint64(d)  # w − ⌊w/d⌋·d: NumPy divides by a scalar faster than it takes remainders
-    multiple *= np.uint64(d)
-    return np.subtract(words, multiple, out=multiple), length
+        values[rejected] = REJECTED
+        values = np.take_along_axis(values, np.argsort(rejected, axis=1, kind="stable"), axis=1)
+    return values
 
 
-def _distinct_head(values: Words, length: Index, d: int, k: int) -> tuple[Index, NDArray[np.bool_]]:
+def _distinct_head(values: Words, d: int, k: int) -> tuple[Words, Flags]:
     """The k first distinct values of each row, ascending, and whether the row held that many.
 
     The first k values are sorted; those that repeat free a slot, and the next new values of the row fill it.
     """
     head = _sorted(values[:, :k], d)
-    complete = length >= k
+    complete: Flags = head[:, -1] < np.uint64(d)
     repeats = np.flatnonzero(head[:, 1:] == head[:, :-1])
     if not repeats.size:
         return head, complete
     row, slot = np.divmod(repeats, k - 1)
     missing = np.bincount(row, minlength=len(head))
     short = np.flatnonzero(missing) if len(head) > 1 else slice(None)
-    fresh = _is_fresh(values[short], length[short], head[short], d)
+    fresh = _is_fresh(values[short, k:], head[short], d)
     fresh &= np.cumsum(fresh, axis=1) <= missing[short, None]
     complete[short] &= fresh.sum(axis=1) == missing[short]
     done = complete[row]
@@ -77,16 +80,13 @@ def _distinct_head(values: Words, length: Index, d: int, k: int) -> tuple[Index,
     return head, complete
 
 
-def _is_fresh(values: Words, length: Index, head: Index, d: int) -> NDArray[np.bool_]:
-    """Which values after the first k are neither among those nor seen before in their row."""
-    k = head.shape[1]
-    tail, head = values[:, k:], head.view(np.uint64)
-    fresh = np.arange(k, values.shape[1]) < length[:, None]
+def _is_fresh(tail: Words, head: Words, d: int) -> Flags:
+    """Which values of the tail are neither in the head of their row nor earlier in its tail."""
+    fresh = tail < np.uint64(d)
     rows_at_once = max(1, (2**64 - 1) // d)  # row · d + value must fit in a word
-    for at in range(0, len(values), rows_at_once):
+    for at in range(0, len(tail), rows_at_once):
         part = slice(at, at + rows_at_once)
-        base = np.arange(len(tail[part]), dtype=np.uint64)[:, None] * np.uint64(d)
-        known, keys = (base + head[part]).ravel(), (base + tail[part]).ravel()
+        known, keys = _row_keys(head[part], d), _row_keys(tail[part], d)
         place = np.minimum(np.searchsorted(known, keys), known.size - 1)
         order = np.argsort(keys, kind="stable")
         first = np.ones(keys.size, bool)
@@ -95,13 +95,23 @@ def _is_fresh(values: Words, length: Index, head: Index, d: int) -> NDArray[np.b
     return fresh
 
 
-def _sorted(values: Words, d: int) -> Index:
+def _row_keys(values: Words, d: int) -> Words:
+    """row · d + value: distinct across rows, and in order where each row is."""
+    if len(values) == 1:
+        return values.ravel()
+    base = np.arange(len(values), dtype=np.uint64) * np.uint64(d)
+    keys: Words = values + base[:, None]
+    return keys.ravel()
+
+
+def _sorted(values: Words, d: int) -> Words:
     """Each row ascending. Values are uniform below d: a radix sort by their top 16 bits nearly orders a long
     row, and a merging sort ends it, in a quarter of the time of a general sort."""
     if values.shape[1] < RADIX_LENGTH:
-        return np.sort(values, axis=1).view(np.int64)
+        return np.sort(values, axis=1)
     shift, out = np.uint64(max(0, (d - 1).bit_length() - 16)), np.empty_like(values)
     for row, into in zip(values, out, strict=True):
-        np.take(row, np.argsort((row >> shift).astype(np.uint16), kind="stable"), out=into)
+        order = np.argsort(np.right_shift(row, shift, out=into).astype(np.uint16), kind="stable")
+        np.take(row, order, out=into, mode="clip")  # the default mode copies once more
         into.sort(kind="stable")
-    return out.view(np.int64)
+    return out

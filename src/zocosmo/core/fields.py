@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.payload import Bits, index_bits
-from zocosmo.errors import CorruptMessage, InputError
+from zocosmo.errors import CorruptMessage, InputError, check_whole
 
 Index = NDArray[np.int64]
 Flags = NDArray[np.uint8]  # one bit in each entry
@@ -24,6 +24,11 @@ class Message:
     values: NDArray[Any]
     index: Index | None = None  # where the codec sends coordinates
     seed: int | None = None  # where it sends a seed
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", np.asarray(self.values))
+        if self.index is not None:
+            object.__setattr__(self, "index", np.asarray(self.index))
 
 
 class Field(Protocol):
@@ -74,9 +79,7 @@ class Seed(Nothing):
         return Bits(control=64)
 
     def pack(self, message: Message, d: int) -> bytes:
-        if message.seed is None or not 0 <= message.seed < 2**64:
-            raise InputError(f"a seed on the wire lies between 0 and 2^64 − 1, got {message.seed}")
-        return message.seed.to_bytes(8, "little")
+        return check_whole("a seed on the wire", message.seed or 0, 0, 2**64 - 1).to_bytes(8, "little")
 
     def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message:
         return Message(values, seed=int.from_bytes(head, "little"))
@@ -158,9 +161,9 @@ class EliasFano(Nothing):
 
 def checked_index(message: Message, d: int) -> Index:
     """The coordinates to send: as many as values, ascending, below d."""
-    index = np.asarray(message.index)
-    if index.shape != message.values.shape or index.dtype.kind not in "iu":
-        raise InputError(f"{message.values.size} values need as many coordinates, got shape {index.shape}")
+    index = message.index
+    if index is None or index.shape != message.values.shape or index.dtype.kind not in "iu":
+        raise InputError(f"{message.values.size} values need as many whole coordinates, got {index}")
     if not _ascends_below(index, d):
         raise InputError(f"coordinates must ascend from 0 to below d = {d}, got {index[:4].tolist()}…")
     return index.astype(np.int64, copy=False)

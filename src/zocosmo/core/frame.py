@@ -17,8 +17,9 @@ from typing import NamedTuple
 from zocosmo.core.fields import Message
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.payload import Bits
+from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES, ValueType
-from zocosmo.errors import CorruptMessage, ForeignMessage, InputError, TruncatedMessage
+from zocosmo.errors import CorruptMessage, ForeignMessage, InputError, TruncatedMessage, check_whole
 
 FRAME_VERSION = 1
 FRAME_BITS = Bits(framing=8 * 32)
@@ -31,32 +32,36 @@ _VALUE_BY_ID = {value.wire_id: value for value in VALUE_TYPES.values()}
 
 
 class Header(NamedTuple):
-    """What a frame says of its message, besides the session and the number of values."""
+    """What a frame says of its message, besides the session."""
 
     codec: Codec
     value: ValueType
     round: int
     sender: int
+    size: int  # values in the message
 
 
 def frame(header: Header, message: Message, *, d: int, session: bytes) -> bytes:
     """The message with its header; `session` is the fingerprint that the peers agreed on."""
-    codec, value, round_, sender = header
-    if not 0 <= round_ < 2**64 or not 0 <= sender < 2**32:
-        raise InputError(f"round {round_} or sender {sender} does not fit a header of 64 and 32 bits")
+    codec, value, round_, sender, size = header
+    check_whole("a round", round_, 0, 2**64 - 1)
+    check_whole("a sender", sender, 0, 2**32 - 1)
     _check_session(session)
+    if size != message.values.size:
+        raise InputError(f"the header announces {size} values, the message has {message.values.size}")
     body = codec.encode(message, d=d, value=value)
-    ids = FRAME_VERSION, codec.wire_id, value.wire_id, 0
-    head = _HEADER.pack(*ids, sender, round_, message.values.size, session[:4])
+    head = _HEADER.pack(FRAME_VERSION, codec.wire_id, value.wire_id, 0, sender, round_, size, session[:4])
     return b"".join((head, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(head))), body))
 
 
-def unframe(data: bytes, *, d: int, session: bytes, expect: Header | None = None) -> tuple[Header, Message]:
+def unframe(
+    data: bytes | memoryview, *, d: int, session: bytes, expect: Header | None = None
+) -> tuple[Header, Message]:
     """Header and message of a frame that is whole, of this session and, if given, the one expected."""
     _check_session(session)
     if len(data) < _HEAD_BYTES:
         raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(data)} bytes in all")
-    version, codec_id, value_id, zero, sender, round_, count, tag = _HEADER.unpack_from(data)
+    version, codec_id, value_id, zero, sender, round_, size, tag = _HEADER.unpack_from(data)
     if version != FRAME_VERSION:
         raise ForeignMessage(f"frame of version {version}, expected {FRAME_VERSION}; run the same release")
     body = memoryview(data)[_HEAD_BYTES:]
@@ -71,12 +76,13 @@ def unframe(data: bytes, *, d: int, session: bytes, expect: Header | None = None
         raise CorruptMessage(
             f"codec {codec_id}, value type {value_id}, reserved byte {zero}: not all are known"
         )
-    header = Header(_CODEC_BY_ID[codec_id], _VALUE_BY_ID[value_id], round_, sender)
-    if not 1 <= count <= d or count != header.codec.field.count(d, count):
-        raise CorruptMessage(f"a {header.codec.name!r} frame in d = {d} cannot hold {count} values")
+    header = Header(_CODEC_BY_ID[codec_id], _VALUE_BY_ID[value_id], round_, sender, size)
+    d, _ = check_size(d, 1)
+    if not 1 <= size <= d or size != header.codec.field.count(d, size):
+        raise CorruptMessage(f"a {header.codec.name!r} frame in d = {d} cannot hold {size} values")
     if expect is not None:
         check_header(header, expect)
-    return header, header.codec.decode(body, d=d, q=count, value=header.value)
+    return header, header.codec.decode(body, d=d, q=size, value=header.value)
 
 
 def check_header(got: Header, expect: Header) -> None:

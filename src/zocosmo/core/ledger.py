@@ -34,15 +34,17 @@ class Ledger:
         self.counts: Counts = np.zeros((*shape, len(self.links), len(Bits._fields)), np.int64)
 
     def __repr__(self) -> str:
-        return (
-            f"Ledger(links={len(self.links)}, shape={self.counts.shape[:-2]}, bits={int(self.counts.sum())})"
-        )
+        total = self.network().total
+        return f"Ledger(links={len(self.links)}, shape={self.counts.shape[:-2]}, bits={total})"
 
     def charge(self, messages: int | NDArray[Any], bits: Bits) -> None:
         """Add `bits` for each message; `messages` counts them by link and broadcasts to (…, links)."""
+        counted = np.asarray(messages)
+        if counted.dtype.kind not in "iub" or (counted < 0).any():
+            raise InputError(f"messages are counted in whole numbers from 0 on, got {messages!r}")
         for kind, amount in enumerate(bits):
             if amount:
-                self.counts[..., kind] += np.asarray(messages) * amount
+                self.counts[..., kind] += counted.astype(np.int64) * amount
 
     def send(self, sender: int, receiver: int, bits: Bits) -> None:
         """Charge one message on one link."""
@@ -76,4 +78,7 @@ class Ledger:
 
 
 def _as_bits(counts: Counts) -> Bits:
-    return Bits(*(int(total) for total in counts.reshape(-1, len(Bits._fields)).sum(axis=0)))
+    """Sums over all but the last axis. Halves are added apart: 64 bits hold a link, not a network of runs."""
+    rows = counts.reshape(-1, len(Bits._fields))
+    high, low = (rows >> 32).sum(axis=0).tolist(), (rows & (2**32 - 1)).sum(axis=0).tolist()
+    return Bits(*((a << 32) + b for a, b in zip(high, low, strict=True)))

@@ -4,12 +4,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from zocosmo.core.message import CODECS
 from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES
-from zocosmo.errors import InputError, ManifestMismatch, MessageError, check_known
+from zocosmo.errors import InputError, ManifestMismatch, MessageError, check_known, check_whole
 
 PROTOCOL_VERSION = 1
 
@@ -20,16 +21,16 @@ class Difference(NamedTuple):
     """One field in which two manifests differ."""
 
     field: str
-    ours: object
-    theirs: object
+    ours: str
+    theirs: str
 
     def __str__(self) -> str:
         return f"{self.field}: ours {self.ours}, theirs {self.theirs}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Manifest:
-    """What a session is. Equal manifests have equal bytes, and so equal fingerprints, on every machine."""
+    """What a session is. Manifests are equal where their bytes are, and so their fingerprints."""
 
     seed_commitment: str  # Tape.commitment(): names the seed without showing it
     d: int
@@ -45,16 +46,29 @@ class Manifest:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if each.type in (int, str) and type(getattr(self, each.name)) is not each.type:
-                raise InputError(f"manifest field {each.name} must be {each.type.__name__}")
-        check_size(self.d, self.q)
+            if each.type is str and not isinstance(getattr(self, each.name), str):
+                raise InputError(f"manifest field {each.name} is text, got {getattr(self, each.name)!r}")
+        d, q = check_size(self.d, self.q)
+        n, protocol = check_whole("n", self.n, 1), check_whole("protocol", self.protocol, 1)
+        edges = tuple(
+            (check_whole("a node", i, 0, n - 1), check_whole("a node", j, 0, n - 1)) for i, j in self.edges
+        )
+        if list(edges) != sorted({(i, j) for i, j in edges if i < j}):
+            raise InputError("a manifest lists each edge once, as ascending pairs in lexicographic order")
         check_known("codec", self.codec, CODECS)
         check_known("value type", self.value, VALUE_TYPES)
-        if list(self.edges) != sorted({(min(edge), max(edge)) for edge in self.edges}):
-            raise InputError("a manifest lists each edge once, as ascending pairs in lexicographic order")
         for name, value in self.parameters.items():
-            if not isinstance(value, Scalar):
+            if not isinstance(name, str) or not isinstance(value, Scalar):
                 raise InputError(f"parameter {name!r} must be a number, text or null, got {value!r}")
+        settled = {"d": d, "q": q, "n": n, "protocol": protocol, "edges": edges}
+        for name, thing in {**settled, "parameters": MappingProxyType(dict(self.parameters))}.items():
+            object.__setattr__(self, name, thing)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Manifest) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Canonical bytes: JSON with sorted keys, no spaces, ASCII, and floats in hexadecimal."""
@@ -67,11 +81,10 @@ class Manifest:
         """Back from `to_bytes`; anything that it would not have written is a MessageError."""
         try:
             plain = json.loads(data.decode("ascii"))
-            plain["edges"] = tuple((int(i), int(j)) for i, j in plain["edges"])
             plain["parameters"] = {name: _inexact(value) for name, value in plain["parameters"].items()}
             manifest = cls(**plain)
             canonical = manifest.to_bytes()
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise MessageError(f"these {len(data)} bytes are not a session manifest: {error}") from None
         if canonical != data:
             raise MessageError("this session manifest is not in canonical form; send Manifest.to_bytes()")
@@ -84,11 +97,10 @@ class Manifest:
     def differences(self, theirs: "Manifest") -> list[Difference]:
         """Field by field, what differs; a method's parameters each count as a field."""
         ours, other = dict(self._flat()), dict(theirs._flat())
+        texts = [{name: _canonical(value) for name, value in side.items()} for side in (ours, other)]
         names = [*ours, *(name for name in other if name not in ours)]
-        pairs = ((name, ours.get(name, "absent"), other.get(name, "absent")) for name in names)
-        return [
-            Difference(*_shortened(*each)) for each in pairs if _canonical(each[1]) != _canonical(each[2])
-        ]
+        differ = [name for name in names if texts[0].get(name) != texts[1].get(name)]
+        return [Difference(name, *_shown(name, ours, other)) for name in differ]
 
     def _flat(self) -> Iterator[tuple[str, Any]]:
         for each in fields(self):
@@ -118,17 +130,16 @@ def _inexact(value: Any) -> Any:
     return float.fromhex(value["float"]) if isinstance(value, dict) else value
 
 
-def _shortened(name: str, ours: Any, theirs: Any) -> tuple[str, Any, Any]:
-    """Edge lists by what only one side has, and commitments by their start."""
+def _shown(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Both sides of a difference on one line: edges that only one side has, the start of commitments."""
     if name == "edges":
-        return name, _only(ours, theirs), _only(theirs, ours)
+        return _only(ours[name], theirs[name]), _only(theirs[name], ours[name])
     if name == "seed_commitment":
-        return name, f"{ours[:12]}…", f"{theirs[:12]}…"
-    return name, ours, theirs
+        return f"{ours[name][:12]}…", f"{theirs[name][:12]}…"
+    return tuple(repr(side[name]) if name in side else "absent" for side in (ours, theirs))
 
 
 def _only(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> str:
     alone = [f"{i}-{j}" for i, j in sorted(set(ours) - set(theirs))]
-    return f"{len(ours)} edges" + (
-        f", alone in {', '.join(alone[:4])}{'…' * (len(alone) > 4)}" if alone else ""
-    )
+    listed = f", alone in {', '.join(alone[:4])}{'…' * (len(alone) > 4)}" if alone else ""
+    return f"{len(ours)} edges{listed}"

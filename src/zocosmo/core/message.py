@@ -4,9 +4,7 @@ A codec turns a message into bytes and back to exactly what was sent, and its `b
 Codecs differ only in the field before the values, which says what coordinates these belong to.
 """
 
-from dataclasses import dataclass
-
-import numpy as np
+import dataclasses
 
 from zocosmo.core.fields import BitList, EliasFano, Everything, Field, Integers, Message, Nothing, Seed
 from zocosmo.core.payload import Bits
@@ -15,7 +13,7 @@ from zocosmo.core.values import F32, ValueType
 from zocosmo.errors import InputError, TruncatedMessage
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Codec:
     """One way to lay out a message: a head field, then the values.
 
@@ -25,18 +23,18 @@ class Codec:
 
     name: str
     wire_id: int
-    field: Field
-    about: str
+    field: Field = dataclasses.field(compare=False)
+    about: str = dataclasses.field(compare=False)
 
     def bits(self, d: int, q: int, value: ValueType = F32) -> Bits:
         """The cost of one message: `total` is 8 × the bytes of `encode`, `payload` leaves out the padding."""
-        check_size(d, q)
+        d, q = check_size(d, q)
         head = self.field.bits(d, q)
         return head.plus(Bits(values=self.field.count(d, q) * value.bits, framing=-head.total % 8))
 
     def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
         """The message as bytes. Its values must be of the value type already: nothing is rounded here."""
-        values, carries = np.asarray(message.values), self.field.carries
+        values, carries = message.values, self.field.carries
         if values.ndim != 1 or values.size != self.field.count(d, values.size) or not values.size:
             raise InputError(f"codec {self.name!r} cannot send values of shape {values.shape} in d = {d}")
         if (message.index is not None) != (carries == "index") or (message.seed is not None) != (
@@ -45,12 +43,12 @@ class Codec:
             raise InputError(
                 f"codec {self.name!r} sends {f'values and {carries}' if carries else 'values only'}"
             )
-        check_size(d, values.size)
+        d, _ = check_size(d, values.size)
         return self.field.pack(message, d) + value.pack(values)
 
     def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
         """The message that `encode` was given, or a MessageError and nothing."""
-        check_size(d, q)
+        d, q = check_size(d, q)
         head = -(-self.field.bits(d, q).total // 8)
         size = head + self.field.count(d, q) * value.bits // 8
         if len(data) != size:

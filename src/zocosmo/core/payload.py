@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from zocosmo.core.support import check_size
+from zocosmo.errors import check_whole
 
 
 class Bits(NamedTuple):
@@ -37,7 +38,7 @@ def index_bits(d: int) -> int:
     >>> index_bits(2_523_136), index_bits(6_525_621_760)
     (22, 33)
     """
-    return (d - 1).bit_length()
+    return (check_size(d, 1)[0] - 1).bit_length()
 
 
 def log2_binomial(d: int, q: int) -> float:
@@ -51,7 +52,7 @@ def log2_binomial(d: int, q: int) -> float:
     >>> round(log2_binomial(6_525_621_760, 8192), 3)
     172402.336
     """
-    check_size(d, q)
+    d, q = check_size(d, q)
     q = min(q, d - q)
     if q <= 64:
         return math.log2(math.comb(d, q))
@@ -76,14 +77,16 @@ def index_share(d: int, value_bits: int) -> Fraction:
 
 def reuse_multiplier(d: int, value_bits: int, rounds: int) -> Fraction:
     """1 + ℓ_d / (K B): one list for K rounds, against values alone   [eq:periodic_adaptive_multiplier]"""
-    return 1 + Fraction(index_bits(d), rounds * value_bits)
+    return 1 + Fraction(index_bits(d), check_whole("rounds", rounds, 1) * value_bits)
 
 
 def refresh_multiplier(d: int, q: int, value_bits: int, period: int) -> Fraction:
     """Indexed rounds with a dense one every K, against values alone   [eq:marina_round_multiplier]"""
+    check_whole("the period of dense rounds", period, 1)
     return Fraction(period - 1, period) * reuse_multiplier(d, value_bits, 1) + Fraction(d, period * q)
 
 
 def seed_overhead(rounds: int, *, seed_bits: int = 128, counter_bits: int = 32, every: int = 100) -> Fraction:
     """Bits a round for the seed, sent once, and a round counter now and then   [eq:seed_amortized_cost]"""
+    check_whole("rounds", rounds, 1)
     return Fraction(seed_bits + counter_bits * (rounds // every), rounds)

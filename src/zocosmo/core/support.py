@@ -1,14 +1,14 @@
 """Supports and directions: the coordinates a round touches, and the signs on them."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.distinct import first_distinct
 from zocosmo.core.tape import Ids, Tape
-from zocosmo.errors import InputError
+from zocosmo.errors import InputError, check_whole
 
 MAX_D = 2**63
 
@@ -32,6 +32,16 @@ class Support:
     index: Index
     d: int
 
+    def __post_init__(self) -> None:
+        index = self.index
+        if index.ndim < 1 or index.dtype.kind not in "iu" or not index.shape[-1]:
+            raise InputError(
+                f"a support is an array of whole numbers, got {index.dtype} of shape {index.shape}"
+            )
+        inside = (index[..., 0] >= 0).all() and (index[..., -1] < self.d).all()
+        if not inside or not (index[..., 1:] > index[..., :-1]).all():
+            raise InputError(f"coordinates must ascend from 0 to below d = {self.d}, got {_brief(index)}")
+
     @property
     def q(self) -> int:
         return int(self.index.shape[-1])
@@ -41,6 +51,7 @@ class Support:
 
     def restrict(self, x: Values) -> Values:
         """Res_S x = (x[s_1], …, x[s_q])   [eq:public_support_lift]"""
+        self._check_last("a state", x, self.d)
         if self.index.ndim == 1:
             return np.take(x, self.index, axis=-1)
         ndim = max(x.ndim, self.index.ndim)
@@ -48,8 +59,14 @@ class Support:
 
     def put(self, x: Values, values: Values, *, out: Values | None = None) -> Values:
         """(I − P) x + Lift_S values; with out=x the q entries are written in place."""
+        self._check_last("a state", x, self.d)
+        self._check_last("values", values, self.q)
+        if not np.can_cast(values.dtype, x.dtype, "same_kind"):
+            raise InputError(
+                f"{values.dtype} values do not fit a state of {x.dtype}; convert the state first"
+            )
         if out is None:
-            lead = np.broadcast_shapes(x.shape[:-1], self.index.shape[:-1])
+            lead = np.broadcast_shapes(x.shape[:-1], self.index.shape[:-1], values.shape[:-1])
             out = np.broadcast_to(x, (*lead, self.d)).copy()
         elif out is not x:
             out[...] = x
@@ -61,9 +78,12 @@ class Support:
 
     def lift(self, values: Values) -> Values:
         """Lift_S v = Σ_k v_k e_{s_k}: a d-vector, zero off the support   [eq:ordered_decode]"""
-        lead = np.broadcast_shapes(values.shape[:-1], self.index.shape[:-1])
-        out = np.zeros((*lead, self.d), values.dtype)
-        return self.put(out, values, out=out)
+        return self.put(np.zeros(self.d, values.dtype), values)
+
+    @staticmethod
+    def _check_last(what: str, array: Values, size: int) -> None:
+        if array.shape[-1:] != (size,):
+            raise InputError(f"{what} must have {size} entries on the last axis, got shape {array.shape}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,35 +92,9 @@ class Direction(Support):
 
     signs: NDArray[np.int8]
 
-    def shift(self, x: Values, by: float) -> Values:
-        """x + by · u"""
-        return self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype))
-
-
-def draw_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
-    """A uniform q-subset of [d], in O(q) time and memory   [PROTOCOL.md, "support"]
-
-    Ids are the round alone (a global draw), the round and an edge (t, min, max), or the round and a node.
-    The k = min(q, d − q) first distinct values of the stream are the support, or what it leaves out.
-    """
-    check_size(d, q)
-    coins = tape.coins("support", t, *ids)
-    k = q if 2 * q <= d else d - q
-    drawn = first_distinct(coins, d, k)
-    index = drawn if k == q else _left_over(drawn, d)
-    return Support(index.reshape(*coins.shape, q), d)
-
-
-def draw_signs(tape: Tape, t: Ids, *ids: Ids, q: int) -> NDArray[np.int8]:
-    """q Rademacher signs, the k-th for the k-th coordinate of the support   [PROTOCOL.md, "sign"]"""
-    if q < 1:
-        raise InputError(f"q = {q} signs cannot be drawn; q is at least 1")
-    return tape.coins("sign", t, *ids).signs(q)
-
-
-def draw_direction(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Direction:
-    """u = Pε with support and signs of the same ids: E[uuᵀ] = (q/d) I   [eq:uut]"""
-    return Direction(draw_support(tape, t, *ids, d=d, q=q).index, d, draw_signs(tape, t, *ids, q=q))
+    def shift(self, x: Values, by: float, *, out: Values | None = None) -> Values:
+        """x + by · u; with out=x in place, touching q entries"""
+        return self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype), out=out)
 
 
 class SupportRule(Protocol):
@@ -109,19 +103,47 @@ class SupportRule(Protocol):
     def __call__(self, tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support: ...
 
 
-def check_size(d: int, q: int) -> None:
-    """1 ≤ q ≤ d ≤ 2^63, or an error that says which of them fails."""
-    if not 1 <= d <= MAX_D:
+def draw_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
+    """A uniform q-subset of [d], in O(q) time and memory   [PROTOCOL.md, "support"]
+
+    Ids are the round alone (a global draw), the round and an edge (t, min, max), or the round and a node.
+    The k = min(q, d − q) first distinct values of the stream are the support, or what it leaves out.
+    """
+    d, q = check_size(d, q)
+    coins = tape.coins("support", t, *ids)
+    if 2 * q <= d:
+        return Support(first_distinct(coins, d, q), d)
+    return Support(_left_over(first_distinct(coins, d, d - q), d), d)
+
+
+def draw_signs(tape: Tape, t: Ids, *ids: Ids, q: int) -> NDArray[np.int8]:
+    """q Rademacher signs, the k-th for the k-th coordinate of the support   [PROTOCOL.md, "sign"]"""
+    return tape.coins("sign", t, *ids).signs(check_whole("the number of signs q", q, 1))
+
+
+def draw_direction(
+    tape: Tape, t: Ids, *ids: Ids, d: int, q: int, rule: SupportRule = draw_support
+) -> Direction:
+    """u = Pε with support and signs of the same ids: E[uuᵀ] = (q/d) I   [eq:uut]"""
+    support = rule(tape, t, *ids, d=d, q=q)
+    return Direction(support.index, support.d, draw_signs(tape, t, *ids, q=support.q))
+
+
+def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
+    """d and q as Python's integers, if 1 ≤ q ≤ d ≤ 2^63; or an error that says which of them fails."""
+    whole_d, whole_q = check_whole("d", d, -MAX_D), check_whole("q", q, -MAX_D)
+    if not 1 <= whole_d <= MAX_D:
         raise InputError(f"d = {d} is not a dimension; it must lie between 1 and 2^63")
-    if not 1 <= q <= d:
+    if not 1 <= whole_q <= whole_d:
         raise InputError(f"q = {q} coordinates of d = {d} cannot be drawn; q must lie between 1 and d")
+    return whole_d, whole_q
 
 
 def _left_over(left_out: Index, d: int) -> Index:
     """All of 0…d−1 but what each row leaves out, ascending."""
-    kept = np.ones((len(left_out), d), bool)
-    np.put_along_axis(kept, left_out, False, axis=1)
-    return np.nonzero(kept)[1].reshape(len(left_out), -1)
+    kept = np.ones((*left_out.shape[:-1], d), bool)
+    np.put_along_axis(kept, left_out, False, axis=-1)
+    return np.nonzero(kept)[-1].reshape(*left_out.shape[:-1], d - left_out.shape[-1])
 
 
 def _axes(array: Values, ndim: int) -> Values:

@@ -2,15 +2,16 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.errors import InputError
+from zocosmo.errors import InputError, check_whole
 
 PREFIX = b"zo-cosmo tape v1"
+BLOCK_WORDS = 2**21  # of a tape held at once where less than that comes out: 16 MiB
 
 Seed = int | str | bytes
 Ids = int | NDArray[Any]
@@ -30,8 +31,11 @@ def tape_key(seed: Seed) -> bytes:
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | str | np.integer):
         raise InputError(f"a seed is an integer, a string or 32 bytes, got {type(seed).__name__}")
-    text = str(int(seed)) if not isinstance(seed, str) else seed
-    return hashlib.blake2b(text.encode(), digest_size=32, person=b"zo-cosmo seed v1").digest()
+    try:
+        text = str(seed).encode()
+    except ValueError as error:  # a lone surrogate, or an integer of thousands of digits
+        raise InputError(f"this seed has no text form: {error}") from None
+    return hashlib.blake2b(text, digest_size=32, person=b"zo-cosmo seed v1").digest()
 
 
 class Tape:
@@ -65,8 +69,8 @@ class Tape:
 
     def __getitem__(self, where: Any) -> "Tape":
         axes = where if isinstance(where, tuple) else (where,)
-        open_ended = any(axis is Ellipsis for axis in axes)
-        return self._of(self.keys[(*axes, slice(None)) if open_ended else axes])
+        rest = () if any(axis is Ellipsis for axis in axes) else (Ellipsis,)
+        return self._of(self.keys[(*axes, *rest, slice(None))])  # the last axis is the key, and stays whole
 
     def __repr__(self) -> str:
         return f"Tape(shape={self.shape}, commitment={self.commitment()[:8]}…)"
@@ -80,11 +84,10 @@ class Tape:
 
     def coins(self, label: str, *ids: Ids) -> "Coins":
         """The stream of a label and its ids. Arrays of ids broadcast with the tape: one stream for each."""
-        name = label.encode("ascii", "replace")
-        if not 0 < len(name) <= 16 or not label.isascii():
+        if not (isinstance(label, str) and label.isascii() and 0 < len(label) <= 16 and "\0" not in label):
             raise InputError(f"a label is 1 to 16 ASCII characters, got {label!r}")
         words = [id_words(value) for value in ids]
-        shape, name = self._common_shape(words), name.ljust(16, b"\0")
+        shape, name = self.common_shape(words), label.encode().ljust(16, b"\0")
         if shape == ():  # one stream: skip the detour over arrays
             fields = [PREFIX, self.keys.tobytes(), name, *(word.tobytes() for word in words)]
             return Coins(b"".join(fields), shape)
@@ -93,8 +96,11 @@ class Tape:
         rows = [np.broadcast_to(column, (*shape, column.shape[-1])) for column in columns]
         return Coins(np.concatenate(rows, axis=-1).tobytes(), shape)
 
-    def _common_shape(self, words: Sequence[Words]) -> tuple[int, ...]:
+    def common_shape(self, words: Sequence[Words]) -> tuple[int, ...]:
+        """The shape that the tape and these ids broadcast to."""
         shapes = [self.shape, *(word.shape for word in words)]
+        if len(set(shapes)) == 1:
+            return self.shape
         try:
             return np.broadcast_shapes(*shapes)
         except ValueError:
@@ -127,15 +133,28 @@ class Coins:
         picked = np.frombuffer(self._messages, np.uint8).reshape(math.prod(self.shape), -1)[where]
         return Coins(picked.tobytes(), picked.shape[:1])
 
-    def blocks(self, size: int) -> Iterator["Coins"]:
-        """All streams on one flat axis, `size` at a time."""
-        total = math.prod(self.shape)
-        if total <= size:
-            return iter([Coins(self._messages, (total,))])
-        return (self.rows(slice(at, at + size)) for at in range(0, total, size))
+    def by_block(self, size: int, draw: Callable[..., NDArray[Any]], *beside: NDArray[Any]) -> NDArray[Any]:
+        """What `draw` makes of all streams, asked for at most `size` of them at once, to bound memory.
+
+        `draw` gets streams on one flat axis, and the rows of the (…, m) arrays `beside` that go with them.
+        """
+        total, size = math.prod(self.shape), max(1, size)
+        rows = [array.reshape(total, array.shape[-1]) for array in beside]
+        parts = [slice(at, at + size) for at in range(0, max(total, 1), size)]
+        drawn = [
+            draw(self.rows(part) if total > size else self.flat(), *(row[part] for row in rows))
+            for part in parts
+        ]
+        whole = drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
+        return whole.reshape(*self.shape, *whole.shape[1:])
+
+    def flat(self) -> "Coins":
+        """All streams on one axis."""
+        return Coins(self._messages, (math.prod(self.shape),))
 
     def bytes(self, count: int) -> Bytes:
         """The first `count` bytes of each stream, shape (…, count)."""
+        check_whole("a number of coins", count)
         size, data, shake = self._size, self._messages, hashlib.shake_128
         digests = [shake(data[at : at + size]).digest(count) for at in range(0, len(data), size)]
         return np.frombuffer(b"".join(digests), np.uint8).reshape(*self.shape, count)

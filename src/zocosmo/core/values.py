@@ -34,8 +34,12 @@ class ValueType:
         return self._checked(values).astype(self._wire_dtype(), copy=False).tobytes()
 
     def unpack(self, data: bytes | memoryview) -> Values:
-        """The values of `pack`, bit for bit, as a read-only view of the bytes."""
-        return np.frombuffer(data, self._wire_dtype())
+        """The values of `pack`, bit for bit, read-only; a buffer that may change is copied."""
+        values = np.frombuffer(data, self._wire_dtype())
+        if values.flags.writeable:
+            values = values.copy()
+            values.setflags(write=False)
+        return values
 
     def _wire_dtype(self) -> np.dtype[Any]:
         return self.dtype.newbyteorder("<")
@@ -69,7 +73,9 @@ class _BFloat16(ValueType):
         return (bits >> np.uint32(16)).astype("<u2").tobytes()
 
     def unpack(self, data: bytes | memoryview) -> Values:
-        return (np.frombuffer(data, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+        values: Values = (np.frombuffer(data, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+        values.setflags(write=False)
+        return values
 
 
 F64 = ValueType("f64", 1, 64, np.dtype(np.float64))

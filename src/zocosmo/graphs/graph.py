@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.errors import GraphError
+from zocosmo.errors import GraphError, check_whole
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -34,11 +34,14 @@ class Graph:
     @classmethod
     def of(cls, n: int, edges: Iterable[tuple[int, int]], name: str = "edges") -> "Graph":
         """From any list of edges; an edge may be named twice and either way round."""
-        return cls(n, tuple(sorted({(min(int(i), int(j)), max(int(i), int(j))) for i, j in edges})), name)
+        pairs = [(check_whole("a node", i), check_whole("a node", j)) for i, j in edges]
+        return cls(check_whole("n", n), tuple(sorted({(min(pair), max(pair)) for pair in pairs})), name)
 
     @classmethod
     def from_networkx(cls, graph: "nx.Graph", name: str = "edges") -> "Graph":
         """Nodes are numbered in the order that networkx lists them, sorted where they can be."""
+        if graph.is_directed():
+            raise GraphError("a directed graph cannot be mixed over; pass graph.to_undirected()")
         try:
             nodes = sorted(graph.nodes)
         except TypeError:
@@ -51,10 +54,16 @@ class Graph:
             raise GraphError(f"a graph needs at least one node, got n = {self.n}")
         for i, j in self.edges:
             if not 0 <= i < j < self.n:
-                raise GraphError(f"edge ({i}, {j}) is a loop or leaves the nodes 0 to {self.n - 1}")
+                raise GraphError(
+                    f"edge ({i}, {j}) is a loop, descends, or leaves the nodes 0 to {self.n - 1}"
+                )
+        if list(self.edges) != sorted(set(self.edges)):
+            raise GraphError("edges are listed once each in lexicographic order; Graph.of sorts them")
+        if len(self.edges) < self.n - 1:
+            raise GraphError(f"the graph is not connected: {self.n} nodes need {self.n - 1} edges or more")
         reached = self._reached()
         if len(reached) < self.n:
-            lost = min(set(range(self.n)) - reached)
+            lost = next(i for i in range(self.n) if i not in reached)
             raise GraphError(f"the graph is not connected: no path from node 0 to node {lost}; add an edge")
 
     def __repr__(self) -> str:
@@ -148,6 +157,7 @@ def torus(n: int, rows: int | None = None) -> Graph:
 
 def hypercube(n: int) -> Graph:
     """n = 2^k nodes, joined where their numbers differ in one bit."""
+    n = check_whole("n", n)
     if n < 2 or n & (n - 1):
         raise GraphError(f"a hypercube has 2, 4, 8, 16, … nodes, got n = {n}")
     return Graph.of(
@@ -184,8 +194,10 @@ def random_regular(n: int, degree: int, seed: Seed = 0) -> Graph:
 
 def small_world(n: int, k: int, p: float, seed: Seed = 0) -> Graph:
     """A ring with each node's k nearest, each edge rewired with probability p (Watts–Strogatz)."""
-    if not 2 <= k < n or not 0 <= p <= 1:
-        raise GraphError(f"a small world needs 2 ≤ k < n and 0 ≤ p ≤ 1, got n = {n}, k = {k}, p = {p}")
+    if not 2 <= k < n or k % 2 or not 0 <= p <= 1:
+        raise GraphError(
+            f"a small world needs an even k, 2 ≤ k < n, 0 ≤ p ≤ 1; got n = {n}, k = {k}, p = {p}"
+        )
     return _connected(n, "small_world", seed, _seeded("watts_strogatz_graph", n, k, p), f"k = {k}, p = {p}")
 
 
@@ -222,7 +234,7 @@ def _connected(
 
 
 def _at_least(least: int, n: int, name: str) -> None:
-    if n < least:
+    if check_whole("n", n, -(2**63)) < least:
         raise GraphError(f"a {name} graph needs at least {least} nodes, got {n}")
 
 

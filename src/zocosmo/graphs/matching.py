@@ -4,7 +4,6 @@ A schedule turns the tape and a round into partners. Rounds and tapes may be arr
 (…, n), and a node that idles is its own partner.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.core.tape import Ids, Tape
-from zocosmo.errors import GraphError, InputError
+from zocosmo.core.tape import BLOCK_WORDS, Coins, Ids, Tape, id_words
+from zocosmo.errors import GraphError, InputError, check_whole
 from zocosmo.graphs.graph import Edge, Graph, edge_laplacian, ring
 
 MAX_EXACT_NODES = 16  # for the law of greedy maximal matchings: it walks the sets of free nodes
@@ -56,7 +55,10 @@ def matching(schedule: Schedule, tape: Tape, t: int) -> Matching:
     >>> matching(Complete(complete(8)), Tape(0), 0).pairs
     ((0, 5), (1, 4), (2, 3), (6, 7))
     """
-    return Matching.of(schedule.partners(tape, t))
+    partners = schedule.partners(tape, t)
+    if partners.ndim != 1:
+        raise InputError(f"one matching is of one tape and one round, got {partners.shape[:-1]} of them")
+    return Matching.of(partners)
 
 
 def expected_laplacian(schedule: Schedule) -> NDArray[np.float64]:
@@ -66,8 +68,8 @@ def expected_laplacian(schedule: Schedule) -> NDArray[np.float64]:
 
 def mean_laplacian(schedule: Schedule, tape: Tape, rounds: int) -> NDArray[np.float64]:
     """L̄ over the rounds 0 … rounds − 1 that a tape really draws: an estimate for graphs of any size."""
-    partners = schedule.partners(tape, np.arange(rounds))
-    share = [float(np.mean(partners[:, i] == j)) for i, j in schedule.graph.edges]
+    partners = schedule.partners(tape[..., None], np.arange(check_whole("rounds", rounds, 1)))
+    share = [float(np.mean(partners[..., i] == j)) for i, j in schedule.graph.edges]
     return edge_laplacian(schedule.graph.n, schedule.graph.edges, share)
 
 
@@ -118,8 +120,7 @@ class Complete:
         return out
 
     def edge_law(self) -> list[Fraction]:
-        n = self.graph.n
-        return [Fraction(n // 2, n * (n - 1) // 2)] * len(self.graph.edges)
+        return [Fraction(self.graph.n // 2, len(self.graph.edges)) for _ in self.graph.edges]
 
 
 class Maximal:
@@ -129,18 +130,20 @@ class Maximal:
         self.graph = graph
 
     def partners(self, tape: Tape, t: Ids) -> Partners:
-        n, edges = self.graph.n, np.array(self.graph.edges, np.int64).reshape(-1, 2)
-        coins = tape.coins("matching", t)
-        order = coins.permutation(len(edges)).reshape(math.prod(coins.shape), len(edges))
-        out = np.tile(np.arange(n), (len(order), 1))
-        free, row = np.ones(out.shape, bool), np.arange(len(order))
+        coins, edges = tape.coins("matching", t), np.array(self.graph.edges, np.int64).reshape(-1, 2)
+        return coins.by_block(BLOCK_WORDS // max(1, len(edges)), lambda block: self._greedy(block, edges))
+
+    def _greedy(self, coins: Coins, edges: NDArray[np.int64]) -> Partners:
+        order, row = coins.permutation(len(edges)), np.arange(coins.shape[0])
+        out = np.tile(np.arange(self.graph.n), (len(row), 1))
+        free = np.ones(out.shape, bool)
         for k in range(len(edges)):
             i, j = edges[order[:, k]].T
             take = free[row, i] & free[row, j]
             at, i, j = row[take], i[take], j[take]
             out[at, i], out[at, j] = j, i
             free[at, i] = free[at, j] = False
-        return out.reshape(*coins.shape, n)
+        return out
 
     def edge_law(self) -> list[Fraction]:
         """By walking the sets of free nodes: the next edge taken is uniform among those with free ends."""
@@ -202,11 +205,8 @@ def edge_colouring(graph: Graph) -> tuple[int, ...]:
 
 def _turn(tape: Tape, t: Ids, cycle: int) -> Partners:
     """t mod cycle for each round and tape: whose turn it is in a schedule that needs no coins."""
-    if np.min(t, initial=0) < 0:
-        raise InputError(f"a round is 0 or later, got {np.min(t)}")
-    return np.broadcast_to(np.asarray(t) % cycle, np.broadcast_shapes(tape.shape, np.shape(t))).astype(
-        np.int64
-    )
+    turn = id_words(t) % np.uint64(cycle)
+    return np.broadcast_to(turn, tape.common_shape([turn])).astype(np.int64)
 
 
 def _ring_phases(graph: Graph, name: str) -> Partners:

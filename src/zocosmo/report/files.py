@@ -11,11 +11,13 @@ def replace_file(to: Path, write: Callable[[Path], object]) -> None:
     """Have `write` fill a file beside the target, flush it to disk, and rename it into place."""
     if not to.parent.is_dir():
         raise InputError(f"folder {to.parent} does not exist; make it first")
-    draft = to.with_name(f".{to.stem}.{os.getpid()}{to.suffix}")
+    draft = to.with_name(f".{os.getpid()}{to.suffix}")
     try:
         write(draft)
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         draft.replace(to)
+    except OSError as error:
+        raise InputError(f"{to} cannot be written: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)

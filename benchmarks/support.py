@@ -31,11 +31,13 @@ def single_draws() -> None:
                 "ours": lambda d=d: draw_support(tape, 42, d=d, q=Q),
                 "choice": lambda d=d: np.sort(generator.choice(d, Q, replace=False)),
                 "seeded": lambda d=d: numpy_draw(d, 42),
+                "hash": lambda: hashlib.shake_128(b"floor").digest(8 * Q),
             },
             trials=301,
         )
         report(f"support, d = {d:,}: against choice + sort", took[d]["ours"], took[d]["choice"], "≥ 1×")
         report(f"support, d = {d:,}: against seeding too", took[d]["ours"], took[d]["seeded"], "≥ 1×")
+        report(f"support, d = {d:,}: against its hash alone", took[d]["ours"], took[d]["hash"], "the floor")
     report("support: d = 6.5e9 against 2.5e6", took[FULL]["ours"], took[LORA]["ours"], "≥ 0.33×")
     blocks = race({d: lambda d=d: balanced_support(tape, 42, d=d, q=Q) for d in (LORA, FULL)})
     report("balanced block: d = 6.5e9 against 2.5e6", blocks[FULL], blocks[LORA], "≥ 0.33×")

@@ -131,6 +131,8 @@ def draw_direction(
 
 def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
     """d and q as Python's integers, if 1 ≤ q ≤ d ≤ 2^63; or an error that says which of them fails."""
+    if type(d) is int and type(q) is int and 1 <= q <= d <= MAX_D:  # nearly always, and often
+        return d, q
     whole_d, whole_q = check_whole("d", d, -MAX_D), check_whole("q", q, -MAX_D)
     if not 1 <= whole_d <= MAX_D:
         raise InputError(f"d = {d} is not a dimension; it must lie between 1 and 2^63")

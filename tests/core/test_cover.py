@@ -13,7 +13,9 @@ def support(*coordinates, d=9):
 def test_a_global_support_covers_every_node():
     graph, shared = ring(5), draw_support(Tape(0), 3, d=9, q=4)
     sent = dict.fromkeys(graph.links, shared)
-    check_cover(dict.fromkeys(range(5), shared), sent, metropolis(graph).matrix())
+    targets, W = dict.fromkeys(range(5), shared), metropolis(graph).matrix()
+    assert find_gaps(targets, sent, W) == []
+    check_cover(targets, sent, W)
 
 
 def test_pairs_with_supports_of_their_own_are_covered():
@@ -33,7 +35,7 @@ def test_node_supports_leave_gaps_and_the_error_is_w_times_r():
 
 
 def test_a_larger_message_covers():
-    check_cover({0: support(2)}, {(1, 0): support(1, 2, 3)}, np.full((2, 2), 0.5))
+    assert find_gaps({0: support(2)}, {(1, 0): support(1, 2, 3)}, np.full((2, 2), 0.5)) == []
 
 
 def test_a_message_that_is_not_sent_covers_nothing():

@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import typer
 
 from zocosmo import Tape, balanced_support, draw_support, errors
 from zocosmo.cli import app
-from zocosmo.report.figures import payload_figure
-from zocosmo.report.files import replace_file
+from zocosmo.report.figures import new_figure, payload_figure, save_figure
 from zocosmo.report.payload import payload_report
 
 DOCS = Path(__file__).parent
@@ -91,12 +89,8 @@ def payload_picture(to: Path) -> None:
 
 def coverage_picture(to: Path) -> None:
     """Share of d = 1,024 coordinates visited, balanced against independent supports of 16."""
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "zocosmo"
-    from matplotlib import pyplot as plt
-
     d, q, rounds = 1024, 16, 192
-    figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    figure, axes = new_figure(to, (7, 2.8))
     for rule, name, colour in (
         (balanced_support, "balanced", "#1b6ca8"),
         (draw_support, "independent", "#d1495b"),
@@ -108,10 +102,8 @@ def coverage_picture(to: Path) -> None:
     axes.axvline(d // q, color="black", linestyle="--", linewidth=1)
     axes.text(d // q + 2, 0.05, f"K = d/q = {d // q}", fontsize=9)
     axes.set(xlabel="round", ylabel="share of coordinates visited", xlim=(0, rounds), ylim=(0, 1.05))
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
-    replace_file(to, lambda path: figure.savefig(path, metadata={"Date": None}))
-    plt.close(figure)
+    save_figure(figure, to)
 
 
 PAGES = {"reference.md": reference_page, "commands.md": commands_page}

@@ -52,8 +52,14 @@ def test_console_blocks_print_what_they_show(page, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_block_escapes_the_tests(page):
     """`text` is for what is neither typed nor executed; other languages would go unchecked."""
-    found = {m.group(1) for m in FENCE.finditer(page.read_text(encoding="utf-8"))}
-    assert found <= {"python", "console", "text"}
+    text = page.read_text(encoding="utf-8")
+    found = [m.group(1) for m in FENCE.finditer(text)]
+    assert set(found) <= {"python", "console", "text"}
+    assert 2 * len(found) == len(re.findall(r"^\s*```", text, re.M))
+
+
+def test_blocks_are_found_where_there_are_some():
+    assert len(blocks(ROOT / "README.md", "python")) == len(blocks(ROOT / "README.md", "console")) == 1
 
 
 @pytest.mark.parametrize("page", ["reference.md", "commands.md"])

@@ -18,7 +18,7 @@ ALLOWED = {
     "core.coupling": ["core.support", "core.tape"],
     "core.values": ["errors"],
     "core.payload": ["core.support", "errors"],
-    "core.fields": ["core.payload", "errors"],
+    "core.fields": ["core.payload", "core.support", "errors"],
     "core.message": ["core.fields", "core.payload", "core.support", "core.values", "errors"],
     "core.frame": ["core.fields", "core.message", "core.payload", "core.support", "core.values", "errors"],
     "core.manifest": ["core.message", "core.support", "core.values", "errors"],

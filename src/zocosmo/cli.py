@@ -26,7 +26,7 @@ from zocosmo.report.payload import payload_report, payload_tables
 
 WIDTH = 120  # columns, where the output is not a terminal
 MOST_PRINTED = 10_000_000  # coordinates or signs
-MOST_NODES = 100_000
+MOST_NODES = 2_000
 UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry a click of its own
 
 app = typer.Typer(

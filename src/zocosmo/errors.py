@@ -62,6 +62,8 @@ def check_known(what: str, given: str, known: Collection[str]) -> None:
 
 def check_whole(what: str, given: SupportsIndex, least: int = 0, most: int | None = None) -> int:
     """A whole number within bounds, NumPy's included, as Python's own."""
+    if type(given) is int and least <= given <= (given if most is None else most):  # nearly always
+        return given
     try:
         number = operator.index(given)
     except TypeError:

@@ -168,3 +168,10 @@ def test_numpy_sizes_cost_what_numbers_do(name):
 def test_lists_are_values_too():
     message = Message(np.float32([1, 2]).tolist(), [3, 5])
     assert (message.values.dtype, message.index.tolist()) == (np.float64, [3, 5])
+
+
+@pytest.mark.parametrize("index", [(1, 2**63), (2**63, 2**63 + 1), (2**64 - 1, 5), (5, 2**64 - 1)])
+def test_plain_coordinates_from_2_to_the_63_on_are_refused(index):
+    data = np.array(index, np.uint64).tobytes() + bytes(4)
+    with pytest.raises(CorruptMessage, match="ascend"):
+        CODECS["plain"].decode(data, d=2**63, q=2, value=VALUE_TYPES["f16"])

@@ -1,9 +1,9 @@
 """Balanced public schedule: every coordinate exactly once in an epoch   [eq:balanced_schedule]
 
-Up to d = 1024 an epoch's permutation of [d] is drawn outright: exactly uniform. Above that it is never
-written down: it is a keyed Feistel network over a·b ≥ d points, a = ⌈√d⌉, b = ⌈d/a⌉, whose round function
-is SipHash-2-4 under a key from the tape. Points past d walk on along their cycle until they fall below d
-(fewer than one in √d do). Any block of it costs O(q). docs/protocol.md has the rule to the bit.
+Up to d = 1024 an epoch's permutation of [d] is drawn outright: uniform but for ties of 64-bit words. Above
+that it is never written down: it is a keyed Feistel network over a·b ≥ d points, a = ⌈√d⌉, b = ⌈d/a⌉, whose
+round function is SipHash-2-4 under a key from the tape. Points past d walk on along their cycle until they
+fall below d (fewer than one in √d do). Any block of it costs O(q). docs/protocol.md has the rule to the bit.
 """
 
 import math

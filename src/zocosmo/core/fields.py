@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.payload import Bits, index_bits
+from zocosmo.core.support import ascends_below
 from zocosmo.errors import CorruptMessage, InputError, check_whole
 
 Index = NDArray[np.int64]
@@ -97,14 +98,11 @@ class Integers(Nothing):
         return checked_index(message, d).astype(self._dtype(d)).tobytes()
 
     def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message:
-        index = np.frombuffer(head, self._dtype(d))
-        if index[-1] >= d:
-            raise CorruptMessage(f"coordinate {index[-1]} is not below d = {d}")
-        return Message(values, accepted_index(index.astype(np.int64), d))
+        return Message(values, accepted_index(np.frombuffer(head, self._dtype(d)), d).astype(np.int64))
 
     @staticmethod
     def _dtype(d: int) -> np.dtype[Any]:
-        return np.dtype("<u4" if d <= 2**32 else "<u8")
+        return np.dtype("<u4" if d <= 2**32 else "<i8")  # signed: what is not below 2^63 reads as negative
 
 
 class BitList(Nothing):
@@ -164,20 +162,16 @@ def checked_index(message: Message, d: int) -> Index:
     index = message.index
     if index is None or index.shape != message.values.shape or index.dtype.kind not in "iu":
         raise InputError(f"{message.values.size} values need as many whole coordinates, got {index}")
-    if not _ascends_below(index, d):
+    if not ascends_below(index, d):
         raise InputError(f"coordinates must ascend from 0 to below d = {d}, got {index[:4].tolist()}…")
     return index.astype(np.int64, copy=False)
 
 
-def accepted_index(index: Index, d: int) -> Index:
+def accepted_index(index: NDArray[Any], d: int) -> NDArray[Any]:
     """The coordinates received, if a sender could have meant them."""
-    if not _ascends_below(index, d):
+    if not ascends_below(index, d):
         raise CorruptMessage(f"the coordinates do not ascend from 0 to below d = {d}")
     return index
-
-
-def _ascends_below(index: Index, d: int) -> bool:
-    return bool(index[0] >= 0 and index[-1] < d and (index[1:] > index[:-1]).all())
 
 
 def split_bits(integers: Index, width: int) -> Flags:

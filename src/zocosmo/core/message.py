@@ -34,15 +34,11 @@ class Codec:
 
     def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
         """The message as bytes. Its values must be of the value type already: nothing is rounded here."""
-        values, carries = message.values, self.field.carries
+        values, given = message.values, {"index": message.index, "seed": message.seed}
         if values.ndim != 1 or values.size != self.field.count(d, values.size) or not values.size:
             raise InputError(f"codec {self.name!r} cannot send values of shape {values.shape} in d = {d}")
-        if (message.index is not None) != (carries == "index") or (message.seed is not None) != (
-            carries == "seed"
-        ):
-            raise InputError(
-                f"codec {self.name!r} sends {f'values and {carries}' if carries else 'values only'}"
-            )
+        if [part for part in given if given[part] is not None] != self.field.carries.split():
+            raise InputError(f"codec {self.name!r} sends values and {self.field.carries or 'nothing else'}")
         d, _ = check_size(d, values.size)
         return self.field.pack(message, d) + value.pack(values)
 

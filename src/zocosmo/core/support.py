@@ -38,8 +38,7 @@ class Support:
             raise InputError(
                 f"a support is an array of whole numbers, got {index.dtype} of shape {index.shape}"
             )
-        inside = (index[..., 0] >= 0).all() and (index[..., -1] < self.d).all()
-        if not inside or not (index[..., 1:] > index[..., :-1]).all():
+        if not ascends_below(index, self.d):
             raise InputError(f"coordinates must ascend from 0 to below d = {self.d}, got {_brief(index)}")
 
     @property
@@ -131,14 +130,20 @@ def draw_direction(
 
 def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
     """d and q as Python's integers, if 1 ≤ q ≤ d ≤ 2^63; or an error that says which of them fails."""
-    if type(d) is int and type(q) is int and 1 <= q <= d <= MAX_D:  # nearly always, and often
-        return d, q
     whole_d, whole_q = check_whole("d", d, -MAX_D), check_whole("q", q, -MAX_D)
     if not 1 <= whole_d <= MAX_D:
         raise InputError(f"d = {d} is not a dimension; it must lie between 1 and 2^63")
     if not 1 <= whole_q <= whole_d:
         raise InputError(f"q = {q} coordinates of d = {d} cannot be drawn; q must lie between 1 and d")
     return whole_d, whole_q
+
+
+def ascends_below(index: NDArray[Any], d: int) -> bool:
+    """Whether each row rises from 0 or more to less than d, never standing still; rows are not empty."""
+    inside = (index[..., 0] >= 0) & (index[..., -1] < d)
+    return bool(inside if index.ndim == 1 else inside.all()) and bool(
+        (index[..., 1:] > index[..., :-1]).all()
+    )
 
 
 def _left_over(left_out: Index, d: int) -> Index:

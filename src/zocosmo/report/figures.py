@@ -10,8 +10,8 @@ SHADES = {"values": "#1b6ca8", "indices": "#d1495b", "control": "#edae49", "fram
 FORMATS = (".svg", ".png", ".pdf")
 
 
-def payload_figure(report: dict[str, Any], to: Path) -> None:
-    """Bars of one message's bits by codec, split by what they are spent on; dense is named, not drawn."""
+def new_figure(to: Path, size: tuple[float, float]) -> tuple[Any, Any]:
+    """A figure and its axes, once it is clear that it can be made and where it goes can hold it."""
     if to.suffix not in FORMATS:
         raise InputError(f"a figure ends in {', '.join(FORMATS)}, got {to.name!r}")
     try:
@@ -22,9 +22,27 @@ def payload_figure(report: dict[str, Any], to: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "zocosmo"  # the same file from the same numbers
     from matplotlib import pyplot as plt
 
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def save_figure(figure: Any, to: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    metadata = {"Date": None} if to.suffix == ".svg" else {}
+    replace_file(to, lambda path: figure.savefig(path, metadata=metadata))
+    plt.close(figure)
+
+
+def payload_figure(report: dict[str, Any], to: Path) -> None:
+    """Bars of one message's bits by codec, split by what they are spent on.
+
+    Two codecs are left out: dense would dwarf the others, and a seed and a scalar are another object.
+    """
+    figure, axes = new_figure(to, (8, 2.9))
     rows = [row for row in report["codecs"] if row["codec"] not in ("dense", "seed_scalar")]
     rows.sort(key=lambda row: -row["total"])
-    figure, axes = plt.subplots(figsize=(8, 2.9), layout="constrained")
     left = [0.0] * len(rows)
     for kind, shade in SHADES.items():
         widths = [row[kind] / 1000 for row in rows]
@@ -40,9 +58,5 @@ def payload_figure(report: dict[str, Any], to: Path) -> None:
     )
     axes.set(xlim=(0, 1.2 * max(left)), xlabel="kbit per message")
     axes.set_title(f"d = {report['d']:,}, q = {report['q']:,}, {report['value']} values", fontsize=10, pad=16)
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper right", fontsize=9)
-    replace_file(
-        to, lambda path: figure.savefig(path, metadata={"Date": None} if to.suffix == ".svg" else {})
-    )
-    plt.close(figure)
+    save_figure(figure, to)

@@ -2,7 +2,9 @@
 
 ZocosmoError
 ├── InputError            an argument is out of range or of the wrong kind (also a ValueError)
-│   └── GraphError        a graph, or a schedule on it, cannot be used
+│   ├── GraphError        a graph, or a schedule on it, cannot be used
+│   └── ConfigError       a config file that cannot be a plan
+├── OracleError           a query that raised, hung, or gave no finite number
 ├── MessageError          bytes from a peer that are refused whole (also a ValueError)
 │   ├── TruncatedMessage  too short, or too long, for what they claim to be
 │   ├── CorruptMessage    the checksum or the content contradicts itself
@@ -28,6 +30,14 @@ class InputError(ZocosmoError, ValueError):
 
 class GraphError(InputError):
     """A graph, or a schedule on it, cannot be used."""
+
+
+class ConfigError(InputError):
+    """A config file that cannot be a plan."""
+
+
+class OracleError(ZocosmoError):
+    """A query that raised, hung, or gave no finite number; says which node, round and query."""
 
 
 class MessageError(ZocosmoError, ValueError):

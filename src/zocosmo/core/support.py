@@ -1,5 +1,7 @@
 """Supports and directions: the coordinates a round touches, and the signs on them."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, SupportsIndex
 
@@ -52,7 +54,10 @@ class Support:
         """Res_S x = (x[s_1], …, x[s_q])   [eq:public_support_lift]"""
         self._check_last("a state", x, self.d)
         if self.index.ndim == 1:
-            return np.take(x, self.index, axis=-1)
+            return x.copy() if self.q == self.d else np.take(x, self.index, axis=-1)
+        flat = self._flat(x)
+        if flat is not None:
+            return x.reshape(-1).take(flat)
         ndim = max(x.ndim, self.index.ndim)
         return np.take_along_axis(_axes(x, ndim), _axes(self.index, ndim), axis=-1)
 
@@ -60,7 +65,7 @@ class Support:
         """(I − P) x + Lift_S values; with out=x the q entries are written in place."""
         self._check_last("a state", x, self.d)
         self._check_last("values", values, self.q)
-        if not np.can_cast(values.dtype, x.dtype, "same_kind"):
+        if values.dtype != x.dtype and not np.can_cast(values.dtype, x.dtype, "same_kind"):
             raise InputError(
                 f"{values.dtype} values do not fit a state of {x.dtype}; convert the state first"
             )
@@ -70,10 +75,29 @@ class Support:
         elif out is not x:
             out[...] = x
         if self.index.ndim == 1:
-            out[..., self.index] = values
+            out[..., slice(None) if self.q == self.d else self.index] = values
+        elif (flat := self._flat(out)) is not None:
+            out.reshape(-1)[flat] = values
         else:
             np.put_along_axis(out, _axes(self.index, out.ndim), values, axis=-1)
         return out
+
+    def _flat(self, x: Values) -> Index | None:
+        """Where the coordinates of every row lie in x.reshape(-1); None where x does not lie in one piece.
+
+        A round reads and writes the same places several times, so they are kept.
+        """
+        if not x.flags.c_contiguous or x.ndim < self.index.ndim:
+            return None
+        kept: tuple[tuple[int, ...], Index] | None = self.__dict__.get("_places")
+        if kept is None or kept[0] != x.shape:
+            lead = x.shape[:-1]
+            rows = np.arange(math.prod(lead)).reshape(*lead, 1) * self.d
+            if np.broadcast_shapes(lead, self.index.shape[:-1]) != lead:
+                return None
+            kept = x.shape, self.index + rows
+            object.__setattr__(self, "_places", kept)
+        return kept[1]
 
     def lift(self, values: Values) -> Values:
         """Lift_S v = Σ_k v_k e_{s_k}: a d-vector, zero off the support   [eq:ordered_decode]"""
@@ -89,11 +113,17 @@ class Support:
 class Direction(Support):
     """u = Pε: a support with a sign on each of its coordinates."""
 
-    signs: NDArray[np.int8]
+    signs: NDArray[Any]  # ±1, as int8 when drawn
 
     def shift(self, x: Values, by: float, *, out: Values | None = None) -> Values:
         """x + by · u; with out=x in place, touching q entries"""
         return self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype), out=out)
+
+    def pick(self, change: Callable[[Values], Values]) -> "Direction":
+        """The directions that `change` picks from the leading axes; what was checked once is not again."""
+        picked = object.__new__(Direction)
+        picked.__dict__.update(index=change(self.index), d=self.d, signs=change(self.signs))
+        return picked
 
 
 class SupportRule(Protocol):

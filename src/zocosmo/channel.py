@@ -1,0 +1,330 @@
+"""The channel: values go to peers and come back mixed. The one seam between simulator and wire.
+
+Arithmetic and charges stand in `Channel` and are the same everywhere; a subclass only moves values between
+nodes. Sums run over nodes in ascending order, so every engine gets the same bits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from zocosmo.core.ledger import Ledger
+from zocosmo.core.message import CODECS
+from zocosmo.core.values import BF16, F16, F32, F64, ValueType
+from zocosmo.errors import GraphError, InputError, check_known
+from zocosmo.graphs.graph import Graph
+from zocosmo.graphs.matching import Partners
+from zocosmo.graphs.weights import metropolis
+
+MOST_TABLED = 2**20  # node pairs whose link is looked up in a table; above that, by search
+
+Values = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+class Wire(NamedTuple):
+    """What crosses a link for each value, and what is charged for it."""
+
+    value: ValueType | None  # None: values cross in the type of the states
+    charged: ValueType
+
+    def is_lossless(self, dtype: DTypeLike) -> bool:
+        """Whether states of this type cross unchanged."""
+        return self.value is None or (self.value.dtype == dtype and self.value is not BF16)
+
+    def round(self, values: Values) -> Values:
+        """Q(values), in the type they came in."""
+        if self.value is None or self.is_lossless(values.dtype):
+            return values
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.value.round(values).astype(values.dtype)
+
+
+WIRES = {
+    **{value.name: Wire(value, value) for value in (F64, F32, F16, BF16)},
+    "nominal_f32": Wire(None, F32),  # computed in full precision, charged at 32 bits: the paper's own bill
+}
+
+
+class Slot(NamedTuple):
+    """The k-th of every closed neighbourhood in ascending order: whom `rows` hear, and with what weight."""
+
+    rows: Any  # positions of the listeners, or slice(None) where all have a k-th
+    source: Index
+    weight: Values  # (rows, 1)
+    own: Values  # (rows, 1): whether the source is the listener itself
+
+
+class Channel(ABC):
+    """Mixing over one graph, or over the graphs of many runs side by side, and its bill.
+
+    Values have shape (…, n, q). Every codec in `codecs` is charged on a ledger of its own: messages under
+    several codecs are the same values, so one run gives several bills.
+    """
+
+    def __init__(
+        self, graphs: Sequence[Graph], *, d: int, wire: str, codecs: Sequence[str], dtype: DTypeLike
+    ) -> None:
+        check_known("wire", wire, WIRES)
+        self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
+        self.dtype = np.dtype(dtype)
+        if self.wire.value is F64 and self.dtype == np.float32:
+            raise InputError("wire f64 spends 64 bits on states of float32; use wire f32 or dtype float64")
+        links = sorted({link for graph in set(self.graphs) for link in graph.links})
+        self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
+        self._links = _Links(self.graphs, links)
+
+    def mix(self, y: Values) -> Values:
+        """All neighbours: Σ_j w_ij y_j; over a lossy wire y_i + Σ_j w_ij (Q(y_j) − Q(y_i)), as W is symmetric
+        and so keeps the average for any Q."""
+        self._links.everywhere(y.shape[-1])
+        sent = self.wire.round(y)
+        if self.wire.is_lossless(y.dtype):
+            return self._weighted(sent)
+        out = y.copy()
+        rows_out, rows_sent = out.reshape(-1, y.shape[-1]), sent.reshape(-1, y.shape[-1])
+        for slot, theirs in self._hear(sent):
+            rows_out[slot.rows] += slot.weight * (theirs - rows_sent[slot.rows])
+        return out
+
+    def mix_pairs(self, y: Values, partners: Partners) -> Values:
+        """(y_i + y_j) / 2 at both ends of each pair; over a lossy wire y_i + ½ (Q(y_j) − Q(y_i)).
+
+        A node that is its own partner gets its own values back, and nothing is charged.
+        """
+        self._links.paired(y.shape[-1], partners)
+        sent = self.wire.round(y)
+        theirs = self._swap(sent, partners)
+        half = y.dtype.type(0.5)
+        mixed: Values = (y + theirs) * half if self.wire.is_lossless(y.dtype) else y + half * (theirs - sent)
+        return mixed
+
+    def mix_lifted(self, values: Values, index: Index) -> Values:
+        """Σ_j w_ij Lift(values_j), all d coordinates: messages name coordinates of their own."""
+        self._links.everywhere(values.shape[-1])
+        lifted = np.zeros((*values.shape[:-1], self.d), values.dtype)
+        np.put_along_axis(lifted, index, values, axis=-1)
+        return self._weighted(lifted)
+
+    def mix_overlaps(self, y: Values, index: Index) -> Values:
+        """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
+        q = y.shape[-1]
+        self._links.everywhere(q)
+        sent, out = self.wire.round(y), y.copy()
+        rows_out, rows_sent, rows_index = (a.reshape(-1, q) for a in (out, sent, index))
+        places = self._hear(index)
+        for (slot, theirs), (_, their_index) in zip(self._hear(sent), places, strict=True):
+            at, both = _meet(rows_index[slot.rows], their_index, self.d)
+            step = slot.weight * (theirs.reshape(-1)[at] - rows_sent[slot.rows])
+            rows_out[slot.rows] += np.where(both & ~slot.own, step, 0)
+        return out
+
+    def to_all(self, values: Values) -> Values:
+        """Q(values) of every node at every other, over direct links: the graph must be complete."""
+        for graph in set(self.graphs):
+            if len(graph.edges) != graph.n * (graph.n - 1) // 2:
+                raise GraphError(f"sending to all in one stage needs a complete graph, got {graph!r}")
+        self._links.everywhere(values.shape[-1])
+        return self._gather(self.wire.round(values))
+
+    def flood(self, values: Values) -> Values:
+        """Q(values) of every node at every other, relayed over a spanning tree, one message at a time."""
+        self._links.over_trees(values.shape[-1])
+        return self._gather(self.wire.round(values))
+
+    def ledger(self, codec: str) -> Ledger:
+        """The bill under one codec, all messages so far included."""
+        for size, messages in self._links.settle():
+            for name, ledger in self._bills.items():
+                named = "dense" if size == self.d and name != "seed_scalar" else name
+                ledger.charge(messages, CODECS[named].bits(self.d, size, self.wire.charged))
+        return self._bills[codec]
+
+    def _weighted(self, y: Values) -> Values:
+        out: Values | None = None
+        for slot, theirs in self._hear(y):
+            if out is None:
+                out = slot.weight * theirs  # slot 0: everyone hears at least itself
+            elif isinstance(slot.rows, slice):
+                theirs *= slot.weight
+                out += theirs
+            else:
+                out[slot.rows] += slot.weight * theirs
+        assert out is not None
+        return out.reshape(y.shape)
+
+    @abstractmethod
+    def _hear(self, values: Values) -> Iterator[tuple[Slot, Values]]:
+        """Slot by slot, what the listeners hear: arrays (rows, q) that the caller may overwrite."""
+
+    @abstractmethod
+    def _swap(self, values: Values, partners: Partners) -> Values:
+        """For each node the values of its partner."""
+
+    @abstractmethod
+    def _gather(self, values: Values) -> Values:
+        """The values of all nodes, shape (…, n, q)."""
+
+
+class MemoryChannel(Channel):
+    """All nodes of all runs in one memory: runs are rows of one big graph that falls into pieces."""
+
+    def __init__(
+        self, graphs: Sequence[Graph], *, d: int, wire: str, codecs: Sequence[str], dtype: DTypeLike
+    ) -> None:
+        super().__init__(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype)
+        self._slots: tuple[Slot, ...] | None = None  # built when first mixed: matchings never need them
+        self._base = np.arange(len(self.graphs))[:, None] * self.n
+
+    def _hear(self, values: Values) -> Iterator[tuple[Slot, Values]]:
+        if self._slots is None:
+            self._slots = tuple(_slots(self.graphs, self.dtype))
+        rows = values.reshape(-1, values.shape[-1])
+        for slot in self._slots:
+            yield slot, rows.take(slot.source, axis=0)
+
+    def _swap(self, values: Values, partners: Partners) -> Values:
+        source = (partners.reshape(-1, self.n) + self._base).reshape(-1)
+        return values.reshape(-1, values.shape[-1]).take(source, axis=0).reshape(values.shape)
+
+    def _gather(self, values: Values) -> Values:
+        return values
+
+
+def _slots(graphs: Sequence[Graph], dtype: np.dtype[Any]) -> Iterator[Slot]:
+    """Closed neighbourhoods of all graphs, cut by position."""
+    heard = {graph: _closed(graph) for graph in set(graphs)}
+    n, depth = graphs[0].n, max(len(columns) for columns in heard.values())
+    for k in range(depth):
+        parts = [
+            (run * n + columns[k][0], run * n + columns[k][1], columns[k][2])
+            for run, graph in enumerate(graphs)
+            if k < len(columns := heard[graph])
+        ]
+        rows, source, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+        whole = len(rows) == n * len(graphs)
+        own = (rows == source)[:, None]
+        yield Slot(slice(None) if whole else rows, source, weight.astype(dtype)[:, None], own)
+
+
+def _closed(graph: Graph) -> list[tuple[Index, Index, Values]]:
+    """By position k: the nodes with a k-th in their closed neighbourhood, that k-th, and its weight."""
+    weights = metropolis(graph)
+    by_edge = dict(zip(graph.edges, weights.edge.tolist(), strict=True))
+    columns: list[tuple[list[int], list[int], list[float]]] = []
+    for i, peers in enumerate(graph.neighbours):
+        for k, j in enumerate(sorted((i, *peers))):
+            if k == len(columns):
+                columns.append(([], [], []))
+            weight = float(weights.own[i]) if i == j else by_edge[min(i, j), max(i, j)]
+            for column, entry in zip(columns[k], (i, j, weight), strict=True):
+                column.append(entry)  # type: ignore[attr-defined]
+    return [(np.array(rows), np.array(source), np.array(weight)) for rows, source, weight in columns]
+
+
+def _meet(mine: Index, theirs: Index, d: int) -> tuple[Index, NDArray[np.bool_]]:
+    """For each of my coordinates: where it stands among theirs (flat), and whether it does.
+
+    Rows are numbered into the coordinates, so that one search serves all of them.
+    """
+    shift = np.arange(len(mine))[:, None] * d
+    keys, wanted = (theirs + shift).reshape(-1), mine + shift
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return at, keys[at] == wanted
+
+
+class _Links:
+    """Messages sent since the last settlement, by size; counted on links only when someone reads the bill."""
+
+    def __init__(self, graphs: Sequence[Graph], links: Sequence[tuple[int, int]]) -> None:
+        self.graphs, self.links, self.n = graphs, links, graphs[0].n
+        self._keys = np.array([i * self.n + j for i, j in links], np.int64)
+        self._everywhere: dict[int, int] = {}
+        self._paired: dict[int, list[Partners]] = {}
+        self._trees: dict[int, int] = {}
+
+    def everywhere(self, size: int) -> None:
+        self._everywhere[size] = self._everywhere.get(size, 0) + 1
+
+    def paired(self, size: int, partners: Partners) -> None:
+        self._paired.setdefault(size, []).append(partners.reshape(-1, self.n))
+
+    def over_trees(self, size: int) -> None:
+        self._trees[size] = self._trees.get(size, 0) + 1
+
+    def settle(self) -> Iterator[tuple[int, Index]]:
+        """(size, messages by run and link) of all that was sent; then nothing is owed."""
+        for size, times in self._everywhere.items():
+            yield size, times * self._present
+        for size, partners in self._paired.items():
+            yield size, self._count(np.stack(partners))
+        for size, times in self._trees.items():
+            yield size, times * self._tree_counts
+        self._everywhere, self._paired, self._trees = {}, {}, {}
+
+    def _count(self, partners: Partners) -> Index:
+        """Messages by run and link of many rounds of pairs, partners of shape (rounds, runs, n)."""
+        runs = len(self.graphs)
+        partners = np.broadcast_to(partners, (len(partners), runs, self.n))
+        nodes = np.arange(self.n)
+        run, key = (
+            np.broadcast_to(np.arange(runs)[:, None], partners.shape)[partners != nodes],
+            (nodes * self.n + partners)[partners != nodes],
+        )
+        place = self._place(key)
+        counts = np.bincount(run * len(self.links) + place, minlength=runs * len(self.links))
+        return counts.reshape(runs, len(self.links))
+
+    def _place(self, key: Index) -> Index:
+        if self.n * self.n > MOST_TABLED:
+            return np.searchsorted(self._keys, key)
+        if "_table" not in self.__dict__:
+            self._table = np.zeros(self.n * self.n, np.int64)
+            self._table[self._keys] = np.arange(len(self._keys))
+        return self._table[key]
+
+    @property
+    def _present(self) -> Index:
+        """Which links each run has."""
+        if "_has" not in self.__dict__:
+            sets = {graph: set(graph.links) for graph in set(self.graphs)}
+            rows = {graph: [link in have for link in self.links] for graph, have in sets.items()}
+            self._has = np.array([rows[graph] for graph in self.graphs], np.int64).reshape(
+                len(self.graphs), -1
+            )
+        return self._has
+
+    @property
+    def _tree_counts(self) -> Index:
+        """How many messages cross each link when one from every node is relayed over the spanning tree."""
+        if "_over" not in self.__dict__:
+            rows = {graph: tree_messages(graph) for graph in set(self.graphs)}
+            counts = [[rows[graph].get(link, 0) for link in self.links] for graph in self.graphs]
+            self._over = np.array(counts, np.int64).reshape(len(self.graphs), -1)
+        return self._over
+
+
+def tree_messages(graph: Graph) -> dict[tuple[int, int], int]:
+    """Messages on each link of node 0's breadth-first tree when every node's goes to all: N(N − 1) in sum.
+
+    A message crosses an edge away from its source, so a link carries one for every node behind it.
+
+    >>> from zocosmo.graphs.graph import path
+    >>> tree_messages(path(3))
+    {(2, 1): 1, (1, 2): 2, (1, 0): 2, (0, 1): 1}
+    """
+    parent, order = {0: 0}, [0]
+    for i in order:
+        for j in graph.neighbours[i]:
+            if j not in parent:
+                parent[j] = i
+                order.append(j)
+    below = dict.fromkeys(order, 1)
+    out = {}
+    for i in reversed(order[1:]):
+        below[parent[i]] += below[i]
+        out[i, parent[i]], out[parent[i], i] = below[i], graph.n - below[i]
+    return out

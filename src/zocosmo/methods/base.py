@@ -1,0 +1,196 @@
+"""What every method has: parameters, a state, public draws, and a step that asks slopes and mixes values."""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.channel import Channel
+from zocosmo.core.balanced import balanced_support, epoch_length
+from zocosmo.core.support import Direction, SupportRule, check_size, draw_signs, draw_support
+from zocosmo.core.tape import Tape
+from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.graphs.graph import Graph
+from zocosmo.graphs.matching import SCHEDULES, Partners, Schedule
+from zocosmo.methods.decay import Constant, Decay
+from zocosmo.oracle import TwoQuery
+
+Values = NDArray[Any]
+Rounds = NDArray[np.int64]
+Rule = Literal["uniform", "balanced"]
+
+RULES: dict[str, SupportRule] = {"uniform": draw_support, "balanced": balanced_support}
+
+
+class World:
+    """What a method may know before the first round: the graph, the dimension, the schedule of matchings."""
+
+    def __init__(self, graph: Graph, d: int, schedule: str = "auto") -> None:
+        self.graph, self.d = graph, d
+        self.schedule_name = default_schedule(graph) if schedule == "auto" else schedule
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        check_known("schedule", self.schedule_name, SCHEDULES)
+        return SCHEDULES[self.schedule_name](self.graph)
+
+    @cached_property
+    def nodes(self) -> NDArray[np.int64]:
+        return np.arange(self.graph.n)
+
+
+def default_schedule(graph: Graph) -> str:
+    """Alternating on even rings, uniform on complete graphs, maximal matchings on all others."""
+    if graph.name == "ring" and graph.n % 2 == 0:
+        return "alternating"
+    return "complete" if len(graph.edges) == graph.n * (graph.n - 1) // 2 else "maximal"
+
+
+class Draw(NamedTuple):
+    """What the tape says about a round: directions (…, 1 or n, q) and, on matchings, partners (…, n)."""
+
+    u: Direction
+    partners: Partners | None = None
+
+    def pick(self, change: Callable[[Values], Values]) -> "Draw":
+        """The part of many draws that `change` picks from the leading axes."""
+        return Draw(self.u.pick(change), None if self.partners is None else change(self.partners))
+
+
+class State(NamedTuple):
+    """What a node carries from round to round."""
+
+    x: Values  # (…, n, d) states x_i
+    m: Values | None = None  # (…, n, d) sparse momentum m_i; None where β = 0
+
+
+Step = Generator[TwoQuery, Values, Any]  # asks for slopes, is sent them, returns the next state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """Anything that can be compared, ours or a baseline.
+
+    `draw` is what peers rebuild from the tape; it takes many rounds and many tapes at once. `step` is one
+    round: it yields each `TwoQuery` to whoever runs it (a simulator, a process, a person), is sent the slope,
+    sends values over the channel, and may overwrite the state it was given. In a batch of runs, numbers such
+    as η are arrays that broadcast to (runs, n, d).
+    """
+
+    kind: ClassVar[str]
+    codecs: ClassVar[tuple[str, ...]]  # that messages of this method can be charged under, default first
+    one_hop: ClassVar[bool] = True  # values travel one link a stage
+
+    eta: float
+    mu: float
+    decay: Decay = field(default_factory=Constant)
+    codec: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codec", self.codec or self.codecs[0])
+        check_known(f"codec of {self.kind}", self.codec, self.codecs)
+        check_number("eta", self.eta, 0)
+        check_number("mu", self.mu, 0, open_below=True)
+
+    def check(self, world: World) -> None:
+        """Refuse a world that this method cannot run in."""
+
+    def init(self, x: Values) -> Any:
+        """The first state, from x of shape (…, n, d)."""
+        return State(x)
+
+    def size(self, t: int, d: int) -> int:
+        """How many coordinates round t touches."""
+        return d
+
+    def stages(self, world: World) -> int:
+        """How many times a round waits for neighbours, one after the other."""
+        return 1
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        """Public draws of rounds t, of shape (…,) like the tape."""
+        raise NotImplementedError
+
+    def step(self, t: int, state: Any, draw: Draw, channel: Channel) -> Step:
+        raise NotImplementedError
+
+    def eta_at(self, t: int) -> float:
+        """η_t"""
+        return self.eta * self.decay.factor(t)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparse(Method):
+    """Touches q coordinates a round, and may keep momentum on them   [eq:optional_subspace_momentum]"""
+
+    q: int
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("q", self.q, 1)
+        check_number("beta", self.beta, 0, 1, open_above=True)
+
+    def check(self, world: World) -> None:
+        check_size(world.d, self.q)
+
+    def init(self, x: Values) -> State:
+        return State(x, np.zeros_like(x) if np.any(self.beta) else None)
+
+    def size(self, t: int, d: int) -> int:
+        return self.q
+
+    def blend(self, u: Direction, m: Values | None, g: Values) -> Values:
+        """The q values of m⁺ on S:  β m + (1 − β) ĝ"""
+        return g if m is None else self.beta * u.restrict(m) + (1 - self.beta) * g
+
+
+def keep(u: Direction, m: Values | None, m_S: Values) -> Values | None:
+    """m⁺ = (I − P) m + P m_S, in place: entries off the support are kept, not decayed."""
+    return None if m is None else u.put(m, m_S, out=m)
+
+
+def ruled_size(rule: str, t: int, d: int, q: int) -> int:
+    """Coordinates of round t: q, but what is left of [d] in the last round of a balanced epoch."""
+    return q if rule == "uniform" else min(q, d - t % epoch_length(d, q) * q)
+
+
+def own_directions(world: World, tape: Tape, t: Rounds, q: int) -> Draw:
+    """A public direction for each node, ids (t, i); all coordinates where q = d."""
+    tape, t = tape[..., None], np.asarray(t)[..., None]
+    if q == world.d:
+        return Draw(Direction(np.arange(world.d), world.d, draw_signs(tape, t, world.nodes, q=q)))
+    support = draw_support(tape, t, world.nodes, d=world.d, q=q)
+    return Draw(Direction(support.index, world.d, draw_signs(tape, t, world.nodes, q=q)))
+
+
+def check_number(
+    what: str,
+    value: Any,
+    least: float,
+    most: float = np.inf,
+    *,
+    open_below: bool = False,
+    open_above: bool = False,
+) -> None:
+    """Refuse what is no finite number between two bounds; arrays of a batch are looked at as a whole."""
+    low = np.greater if open_below else np.greater_equal
+    high = np.less if open_above or most == np.inf else np.less_equal
+    if not (np.all(low(value, least)) and np.all(high(value, most))):
+        bound = f"{'above' if open_below else 'at least'} {least:g}"
+        if most < np.inf:
+            bound += f" and {'below' if open_above else 'at most'} {most:g}"
+        raise InputError(f"{what} must be a finite number {bound}, got {value}")
+
+
+def drive(step: Step, answer: Callable[[TwoQuery], Values]) -> Any:
+    """Run a step to its end, answering what it asks; gives the next state."""
+    try:
+        query = next(step)
+        while True:
+            query = step.send(answer(query))
+    except StopIteration as done:
+        return done.value

@@ -1,0 +1,72 @@
+"""Edge-local ZO-COSMO: a public matching, and a support for each of its pairs."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.coupling import COUPLINGS
+from zocosmo.core.tape import Tape
+from zocosmo.errors import GraphError, check_known
+from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Sparse, State, Step, World, keep, ruled_size
+from zocosmo.oracle import TwoQuery, estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeLocal(Sparse):
+    """Edge-local ZO-COSMO: each pair of a matching averages on its own support   [alg:edge_local_cosmo]
+
+        for e = {i, j} in M_t:   m⁺, y as in ZO-COSMO on S_e
+                                 x_i⁺ = x_j⁺ = (y_i + y_j) / 2 on S_e
+
+    `coupling` says what pairs share: G support and signs, S the support, I nothing. Idle nodes keep all.
+    """
+
+    kind: ClassVar[str] = "edge_local"
+    codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta")
+
+    coupling: Literal["G", "S", "I"] = "I"
+    rule: Rule = "uniform"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known("coupling", self.coupling, COUPLINGS)
+        check_known("rule", self.rule, RULES)
+
+    def check(self, world: World) -> None:
+        super().check(world)
+        if world.graph.n < 2:
+            raise GraphError(
+                "edge_local pairs nodes and needs at least 2 of them; use cosmo for a single node"
+            )
+        _ = world.schedule  # refuses a graph that it does not fit
+
+    def size(self, t: int, d: int) -> int:
+        return ruled_size(self.rule, t, d, self.q)
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        partners = world.schedule.partners(tape, t)  # line 3
+        u = COUPLINGS[self.coupling].directions(  # line 5
+            tape[..., None],
+            np.asarray(t)[..., None],
+            world.nodes,
+            partners,
+            d=world.d,
+            q=self.q,
+            rule=RULES[self.rule],
+        )
+        return Draw(u, partners)
+
+    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+        (x, m), u, partners = state, draw.u, draw.partners
+        assert partners is not None
+        active = partners != np.arange(partners.shape[-1])
+        everyone = bool(active.all())
+        slope = yield TwoQuery(x, u, self.mu, None if everyone else active)  # line 7
+        x_S, m_S = u.restrict(x), self.blend(u, m, estimate(u, slope))
+        y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners)  # lines 8–10
+        if not everyone:
+            y_S = np.where(active[..., None], y_S, x_S)
+            m_S = m_S if m is None else np.where(active[..., None], m_S, u.restrict(m))
+        return State(u.put(x, y_S, out=x), keep(u, m, m_S))

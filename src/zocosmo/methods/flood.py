@@ -1,0 +1,51 @@
+"""Seed–scalar flooding with exact aggregation   [appendix:support_locality_experiment]"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from zocosmo.channel import Channel
+from zocosmo.core.tape import Tape
+from zocosmo.graphs.graph import Graph
+from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World, own_directions
+from zocosmo.oracle import TwoQuery
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flood(Method):
+    """Seed–scalar flood: every node's seed and slope reach every other, and all apply the exact average
+
+        x⁺ = x − (η/N) Σ_j s_j u_j
+
+    Charged at the least that any flood can cost: each of N messages over N − 1 edges of a spanning tree.
+    A round waits for as many stages as the graph is wide.
+    """
+
+    kind: ClassVar[str] = "flood"
+    codecs: ClassVar[tuple[str, ...]] = ("seed_scalar",)
+    one_hop: ClassVar[bool] = False
+
+    def stages(self, world: World) -> int:
+        return diameter(world.graph)
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        return own_directions(world, tape, t, world.d)
+
+    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+        x, u = state.x, draw.u
+        slope = yield TwoQuery(x, u, self.mu)
+        s = channel.flood(slope)
+        signs = u.signs.astype(x.dtype, copy=False)
+        total = s[..., 0, :] * signs[..., 0, :]
+        for j in range(1, s.shape[-2]):  # everyone adds in the same order
+            total += s[..., j, :] * signs[..., j, :]
+        x -= (self.eta_at(t) / s.shape[-2]) * total[..., None, :]
+        return State(x)
+
+
+@lru_cache(maxsize=256)
+def diameter(graph: Graph) -> int:
+    """The most links between two nodes."""
+    import networkx as nx
+
+    return int(nx.diameter(graph.to_networkx()))

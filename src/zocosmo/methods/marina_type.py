@@ -1,0 +1,59 @@
+"""ZO-MARINA-type: sparse rounds with a dense one now and then   [alg:appendix_marina_like]"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.tape import Tape
+from zocosmo.errors import GraphError, check_whole
+from zocosmo.methods.base import Draw, Rounds, Sparse, State, Step, World, keep, own_directions
+from zocosmo.oracle import TwoQuery, estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarinaType(Sparse):
+    """ZO-MARINA-type: everyone applies everyone's update; a dense round every `period`
+
+        h_i = P_i m_i⁺,  |S_i| = d if t mod K = 0 else q
+        x⁺  = x − (η/N) Σ_j h_j
+
+    Replicas that start alike stay alike to the bit, so it aggregates updates and mixes no states; it has the
+    pattern of MARINA and not its guarantee. Complete graphs only.
+    """
+
+    kind: ClassVar[str] = "marina_type"
+    codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta")
+
+    period: int = 25
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("period", self.period, 1)
+
+    def check(self, world: World) -> None:
+        super().check(world)
+        n = world.graph.n
+        if len(world.graph.edges) != n * (n - 1) // 2:
+            raise GraphError(
+                f"marina_type sends to all nodes and needs a complete graph, got {world.graph!r}"
+            )
+
+    def size(self, t: int, d: int) -> int:
+        return d if t % self.period == 0 else self.q
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        return own_directions(world, tape, t, self.size(int(np.min(t)), world.d))
+
+    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+        (x, m), u = state, draw.u
+        slope = yield TwoQuery(x, u, self.mu)
+        m_S = self.blend(u, m, estimate(u, slope))
+        h = channel.to_all(m_S)
+        index, total = np.broadcast_to(u.index, h.shape), np.zeros_like(x[..., 0, :])
+        for j in range(h.shape[-2]):  # everyone adds in the same order
+            at = index[..., j, :]
+            np.put_along_axis(total, at, np.take_along_axis(total, at, -1) + h[..., j, :], axis=-1)
+        x -= (self.eta_at(t) / h.shape[-2]) * total[..., None, :]
+        return State(x, keep(u, m, m_S))

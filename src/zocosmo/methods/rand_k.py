@@ -1,0 +1,36 @@
+"""Independent Rand-k: every node draws a support of its own."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.tape import Tape
+from zocosmo.methods.base import Draw, Rounds, Sparse, State, Step, World, keep, own_directions
+from zocosmo.oracle import TwoQuery, estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandK(Sparse):
+    """Independent Rand-k: each node its own support; only overlaps can be mixed
+
+        y_i = x_i − η P_i m_i⁺
+        x_i⁺ = y_i + P_i Σ_j w_ij P_j (y_j − y_i)
+
+    Codec `indexed` sends the coordinates; `values` leaves them to the tape (seed-aware): the same trajectory.
+    """
+
+    kind: ClassVar[str] = "rand_k"
+    codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta")
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        return own_directions(world, tape, t, self.q)
+
+    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+        (x, m), u = state, draw.u
+        slope = yield TwoQuery(x, u, self.mu)
+        m_S = self.blend(u, m, estimate(u, slope))
+        y_S = u.restrict(x) - self.eta_at(t) * m_S
+        x_S = channel.mix_overlaps(y_S, np.broadcast_to(u.index, y_S.shape))
+        return State(u.put(x, x_S, out=x), keep(u, m, m_S))

@@ -1,0 +1,18 @@
+"""Problems: nodes' private losses with known exact values, and the table that names their builders."""
+
+from collections.abc import Callable
+from typing import Any
+
+from zocosmo.problems.logistic import logistic
+from zocosmo.problems.network import network
+from zocosmo.problems.quadratic import quadratic
+from zocosmo.problems.rosenbrock import rosenbrock
+
+PROBLEMS: dict[str, Callable[..., Any]] = {
+    "rosenbrock": rosenbrock,
+    "quadratic": quadratic,
+    "logistic": logistic,
+    "network": network,
+}
+
+__all__ = ["PROBLEMS", "logistic", "network", "quadratic", "rosenbrock"]

@@ -1,0 +1,47 @@
+"""Logistic regression on real data that nodes share out: convex, and strongly so with l2 > 0."""
+
+import numpy as np
+
+from zocosmo.core.tape import Seed
+from zocosmo.problems.draws import Array, private
+from zocosmo.problems.split import DataProblem, check_batch, check_positive, load
+from zocosmo.problems.split import split as split_examples
+
+
+class Logistic(DataProblem):
+    """Scores are linear in the features: one for two classes, else one for each class, under a softmax."""
+
+    @property
+    def x0(self) -> Array:
+        """Zero, where every class is as likely as every other."""
+        return np.zeros(self.d)
+
+    def scores(self, features: Array, x: Array) -> Array:
+        """W a for every example a, where x holds the rows of W."""
+        W = x.reshape(*x.shape[:-1], -1, features.shape[-1])
+        scores: Array = W @ features.swapaxes(-1, -2)
+        return scores
+
+
+def logistic(
+    n: int,
+    seed: Seed,
+    *,
+    data: str = "breast_cancer",
+    split: str = "iid",
+    alpha: float = 1.0,
+    batch: int | None = None,
+    l2: float = 1e-3,
+) -> Logistic:
+    """Logistic regression over n nodes: breast_cancer (2 classes, d = 31) or digits (10 classes, d = 650).
+
+    batch = None asks all examples of a node in every query.
+
+    >>> problem = logistic(4, 0)
+    >>> problem.local(np.zeros((4, problem.d))).round(4).tolist()
+    [0.6931, 0.6931, 0.6931, 0.6931]
+    """
+    loaded, tape, batch = load(data), private(seed), check_batch(batch)
+    ridge = np.array(check_positive("l2", l2, zero=True))
+    parts = split_examples(loaded.labels, n, how=split, alpha=alpha, tape=tape)
+    return Logistic(data, len(parts), loaded.columns * loaded.features.shape[1], parts, tape, batch, ridge)

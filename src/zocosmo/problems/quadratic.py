@@ -1,0 +1,116 @@
+"""Quadratics with minimum 0: unequal curvatures, linear heterogeneity and noise, each on its own dial."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.errors import InputError, check_whole
+from zocosmo.oracle import Mask, Values
+from zocosmo.problems.draws import Array, normals, private
+
+BLOCK = 2**16  # normals of noise drawn at once, over as many rounds as fit
+
+
+class Quadratic:
+    """F_i(x) = ½ xᵀH_i x + b_iᵀx with diagonal H_i; queried with ε_iᵀx added, ε_i ~ N(0, σ² I/d)
+
+    The b_i and the deviations of the H_i cancel over the nodes, so F(x) = ½ Σ_j h_j x_j² and F* = 0.
+    """
+
+    def __init__(self, half: Array, b: Array, sigma: Array | float, noise: "Noise | None") -> None:
+        self.half, self.b, self.sigma, self.noise = half, b, sigma, noise  # half = H_i / 2
+        self.n, self.d = b.shape[-2:]
+        self.x0 = np.full((*b.shape[:-2], self.d), self.d**-0.5)
+        self._kept: tuple[int, Array] = (-1, b)
+
+    def local(self, x: Values) -> Array:
+        return self._value(x, self.b)
+
+    def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Array:
+        if self.noise is None:
+            return self._value(x, self.b)
+        if self._kept[0] != t:
+            self._kept = t, self.b + self.sigma * self.noise.at(t)
+        return self._value(x, self._kept[1])
+
+    def _value(self, x: Values, b: Array) -> Array:
+        x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
+        slope = self.half * x
+        slope += b
+        value: Array = np.einsum("...d,...d->...", slope, x)
+        return value
+
+    @classmethod
+    def stack(cls, problems: Sequence["Quadratic"]) -> "Quadratic":
+        sigma = np.array([p.sigma for p in problems])[:, None, None]
+        half, b = (np.stack(list(arrays)) for arrays in zip(*((p.half, p.b) for p in problems), strict=True))
+        return cls(half, b, sigma, Noise.shared([p.noise for p in problems]))
+
+
+class Noise:
+    """Unit normals of a round over √d, shape (…, n, d); trials of one seed share them."""
+
+    def __init__(self, tape: Tape, n: int, d: int, which: Sequence[int] = ()) -> None:
+        self.tape, self.n, self.d = tape, n, d
+        self._which = np.array(which) if which else None  # the seed of each trial
+        self._rounds = max(1, BLOCK // (max(1, math.prod(tape.shape)) * n * d))
+        self._first, self._drawn = -1, np.empty(0)
+
+    @classmethod
+    def shared(cls, noises: Sequence["Noise | None"]) -> "Noise | None":
+        """For many trials at once; a trial without noise has σ = 0 and may have any."""
+        some = [noise for noise in noises if noise is not None]
+        if not some:
+            return None
+        keys = [(noise or some[0]).tape.keys.tobytes() for noise in noises]
+        place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+        return cls(Tape.stack(list(place)), some[0].n, some[0].d, [place[key] for key in keys])
+
+    def at(self, t: int) -> Array:
+        first = t - t % self._rounds
+        if first != self._first:
+            rounds = first + np.arange(self._rounds)
+            ids = rounds.reshape(-1, *(1,) * len(self.tape.shape), 1), np.arange(self.n)
+            drawn = normals(self.tape[..., None], "noise", *ids, size=self.d)
+            drawn *= self.d**-0.5
+            self._first, self._drawn = first, drawn
+        now: Array = self._drawn[t - first]
+        return now if self._which is None else now.take(self._which, axis=0)
+
+
+def quadratic(
+    n: int,
+    seed: Seed,
+    *,
+    d: int,
+    kappa: float = 4.0,
+    omega: float = 0.0,
+    zeta: float = 0.0,
+    sigma: float = 0.0,
+) -> Quadratic:
+    """Quadratics over n nodes: curvatures from 1 to kappa, unequal by omega; linear terms zeta; noise sigma.
+
+    H_i = diag(h_j (1 + ω R_ij)),  h = geomspace(1, κ, d),  Σ_i R_i = 0,  max |R| = 1
+    mean_i ‖b_i‖² = ζ²,  Σ_i b_i = 0
+    """
+    d, n = check_whole("d", d, 1), check_whole("n", n, 1)
+    if not (kappa > 0 and 0 <= omega < 1 and zeta >= 0 and sigma >= 0):
+        raise InputError(
+            "a quadratic needs kappa > 0, 0 ≤ omega < 1, zeta ≥ 0 and sigma ≥ 0; "
+            f"got kappa = {kappa}, omega = {omega}, zeta = {zeta}, sigma = {sigma}"
+        )
+    tape, nodes = private(seed), np.arange(n)
+    R, b = (_centred(normals(tape, label, nodes, size=d)) for label in ("curvature", "linear"))
+    if n > 1:
+        R /= np.abs(R).max()
+        b *= zeta / np.sqrt((b * b).sum(axis=-1).mean())
+    half = 0.5 * np.geomspace(1.0, kappa, d) * (1.0 + omega * R)
+    return Quadratic(half, b, sigma, Noise(tape, n, d) if sigma else None)
+
+
+def _centred(rows: Array) -> Array:
+    """Less their mean over the nodes; of one node nothing is left."""
+    centred: Array = rows - rows.mean(axis=0)
+    return centred

@@ -1,0 +1,54 @@
+"""Rosenbrock's valley, moved a little differently at every node   [eq:appendix_rosenbrock_objective]"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zocosmo.core.tape import Seed
+from zocosmo.errors import InputError, check_whole
+from zocosmo.oracle import Mask, Values
+from zocosmo.problems.draws import Array, normals, private
+
+
+class Rosenbrock:
+    """F_i(x) = Σ_r α (z_{r+1} − z_r²)² + (1 − z_r)²,  z = x − s_i"""
+
+    def __init__(self, shifts: Array, alpha: Array | float, x0: Array) -> None:
+        self.shifts, self.alpha, self.x0 = shifts, alpha, x0
+        self.n, self.d = shifts.shape[-2:]
+
+    def local(self, x: Values) -> Array:
+        z = np.ascontiguousarray(x) - self.shifts  # sums follow the layout, and their last bits with it
+        head = z[..., :-1]
+        bend = head * head
+        np.subtract(z[..., 1:], bend, out=bend)
+        bend *= bend
+        bend *= self.alpha
+        np.subtract(1.0, head, out=head)
+        head *= head
+        bend += head
+        total: Array = bend.sum(axis=-1)
+        return total
+
+    def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Array:
+        return self.local(x)
+
+    @classmethod
+    def stack(cls, problems: Sequence["Rosenbrock"]) -> "Rosenbrock":
+        alpha = np.array([each.alpha for each in problems])[:, None, None]
+        return cls(np.stack([p.shifts for p in problems]), alpha, np.stack([p.x0 for p in problems]))
+
+
+def rosenbrock(
+    n: int, seed: Seed, *, d: int, alpha: float = 2.0, shift: float = 0.02, start: float = -1.0
+) -> Rosenbrock:
+    """Rosenbrock over n nodes: s_i ~ N(0, shift² I), every node starts at (start, …, start).
+
+    >>> rosenbrock(2, 0, d=3, shift=0.0).local(np.ones((2, 3))).tolist()
+    [0.0, 0.0]
+    """
+    check_whole("d", d, 2)
+    if shift < 0 or alpha < 0:
+        raise InputError(f"shift and alpha are at least 0, got shift = {shift}, alpha = {alpha}")
+    shifts = shift * normals(private(seed), "shift", np.arange(check_whole("n", n, 1)), size=d)
+    return Rosenbrock(shifts, alpha, np.full(d, float(start)))

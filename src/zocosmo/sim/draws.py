@@ -1,0 +1,74 @@
+"""Public draws for a batch: made once for all runs that share them, and for many rounds at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.methods.base import Draw, Method, World
+
+BLOCK = 2**18  # coordinates drawn at once
+MOST_ROUNDS = 64
+
+
+class DrawAhead:
+    """The draws of each round for all runs; runs with the same world and seed share theirs.
+
+    A draw is keyed by its round alone, so neither blocks nor company change it.
+    """
+
+    def __init__(
+        self, method: Method, worlds: Sequence[World], seeds: Sequence[Seed], dtype: np.dtype[Any]
+    ) -> None:
+        self.method, self.dtype = method, dtype
+        groups: dict[tuple[Any, ...], tuple[World, dict[Seed, int]]] = {}
+        keys = [(world.graph, world.schedule_name) for world in worlds]
+        for key, world, seed in zip(keys, worlds, seeds, strict=True):
+            places = groups.setdefault(key, (world, {}))[1]
+            places.setdefault(seed, len(places))
+        self._groups = [(world, Tape.stack(list(places))) for world, places in groups.values()]
+        offsets = dict(
+            zip(groups, np.cumsum([0, *(len(p) for _, p in groups.values())]).tolist(), strict=False)
+        )
+        which = [offsets[key] + groups[key][1][seed] for key, seed in zip(keys, seeds, strict=True)]
+        self.distinct = len(set(which))
+        self._which = None if which == list(range(len(which))) else np.array(which)
+        self._first, self._count = 0, 0
+        self._block: Draw | None = None
+
+    def at(self, t: int) -> Draw:
+        """Of round t, shapes (runs, …)."""
+        if not self._first <= t < self._first + self._count:
+            self._fill(t)
+        at, which = t - self._first, self._which
+
+        def change(array: NDArray[Any]) -> NDArray[Any]:
+            if array.ndim == 1:  # all coordinates, in every round
+                return array
+            now: NDArray[Any] = array[at]
+            return now if which is None else now.take(which, axis=0)
+
+        assert self._block is not None
+        return self._block.pick(change)
+
+    def _fill(self, t: int) -> None:
+        world = self._groups[0][0]
+        size = self.method.size(t, world.d)
+        most = max(1, min(MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * size)))
+        rounds = [t]
+        while len(rounds) < most and self.method.size(t + len(rounds), world.d) == size:
+            rounds.append(t + len(rounds))
+        ids = np.array(rounds)[:, None]
+        drawn = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
+        index, signs = (_join([getattr(draw.u, name) for draw in drawn]) for name in ("index", "signs"))
+        partners = None if drawn[0].partners is None else _join([draw.partners for draw in drawn])
+        u = drawn[0].u.pick(lambda array: array)
+        u.__dict__.update(index=index, signs=signs.astype(self.dtype))
+        self._first, self._count, self._block = t, len(rounds), Draw(u, partners)
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Side by side on the axis of runs; what has no such axis is the same in all."""
+    return parts[0] if len(parts) == 1 or parts[0].ndim == 1 else np.concatenate(parts, axis=1)

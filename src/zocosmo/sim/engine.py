@@ -1,0 +1,189 @@
+"""The batched engine: runs of one shape advance together, and each gets the bits it would get alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from zocosmo.channel import MemoryChannel
+from zocosmo.core.payload import Bits
+from zocosmo.core.tape import Seed
+from zocosmo.errors import InputError
+from zocosmo.graphs.graph import Graph
+from zocosmo.methods.base import Method, World, drive
+from zocosmo.oracle import Problem, TwoQuery, objective, two_query
+from zocosmo.sim.draws import DrawAhead
+
+Values = NDArray[Any]
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One trajectory: a method on a problem, over a graph, along a tape."""
+
+    method: Method
+    graph: Graph
+    problem: Problem
+    seed: Seed
+    schedule: str = "auto"
+
+    @property
+    def world(self) -> World:
+        return World(self.graph, self.problem.d, self.schedule)
+
+
+def batch_key(run: Run, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
+    """Runs with equal keys can share a batch. Numbers such as η may differ, but in float32 only seeds may:
+    there an array and a plain number do not round alike."""
+    free = () if np.dtype(dtype) == np.float32 else _numbers(run.method)
+    fixed = [getattr(run.method, f.name) for f in fields(run.method) if f.name not in (*free, "codec")]
+    shape = run.problem.n, run.problem.d, getattr(run.problem, "structure", ())
+    return (type(run.method), tuple(fixed), type(run.problem), shape)
+
+
+class Checkpoint(NamedTuple):
+    """What is known of every run after `round` rounds; arrays over runs."""
+
+    round: int
+    objective: Values  # F(x̄)
+    local: Values  # mean_i F_i(x_i)
+    disagreement: Values  # mean_i ‖x_i − x̄‖²
+    extra: Mapping[str, Values]
+    queries: NDArray[np.int64]  # of all nodes together
+    stages: NDArray[np.int64]  # times that a node waited for neighbours
+    bits: Mapping[str, NDArray[np.int64]]  # by codec: (runs, kinds) over the whole network
+    alive: NDArray[np.bool_]  # runs that were still running when this was taken
+    diverged: NDArray[np.bool_]  # those of them that end here
+
+
+class Simulation:
+    """Runs of one batch key, advanced round by round.
+
+    A run diverges where a checkpoint finds it not finite, or its objective above `bound` times what it was at
+    first (or 1, if that is more). It is then frozen: it has no later checkpoints, and its company never
+    notices.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        *,
+        codecs: Sequence[str] = (),
+        wire: str = "nominal_f32",
+        dtype: DTypeLike = np.float64,
+        bound: float = 1e12,
+    ) -> None:
+        if len({batch_key(run, dtype) for run in runs}) != 1:
+            raise InputError("runs of one batch share method, size and kind of problem; see batch_key")
+        worlds = [run.world for run in runs]
+        for run, world in zip(runs, worlds, strict=True):
+            run.method.check(world)
+        self.runs, self.t, self.bound = tuple(runs), 0, bound
+        self.method = _stack([run.method for run in runs])
+        self.problem = type(runs[0].problem).stack([run.problem for run in runs])
+        self.codecs = tuple(dict.fromkeys(codecs)) or (runs[0].method.codec,)
+        n, d = runs[0].problem.n, runs[0].problem.d
+        self.channel = MemoryChannel(
+            [run.graph for run in runs], d=d, wire=wire, codecs=self.codecs, dtype=dtype
+        )
+        self._draws = DrawAhead(self.method, worlds, [run.seed for run in runs], np.dtype(dtype))
+        x0 = np.broadcast_to(np.asarray(self.problem.x0)[..., None, :], (len(runs), n, d))
+        self.state = self.method.init(np.array(x0, dtype, order="C"))
+        self.queries = np.zeros(len(runs), np.int64)
+        self.stages = np.array([run.method.stages(world) for run, world in zip(runs, worlds, strict=True)])
+        self.alive = np.ones(len(runs), bool)
+        self.frozen: dict[int, Values] = {}
+        self._first: Values | None = None
+
+    def round(self) -> None:
+        """Advance all runs by one round."""
+        draw = self._draws.at(self.t)
+        with np.errstate(all="ignore"):
+            step = self.method.step(self.t, self.state, draw, self.channel)
+            self.state = drive(step, self._answer)
+        self.t += 1
+
+    def _answer(self, query: TwoQuery) -> Values:
+        n = self.problem.n
+        self.queries += 2 * (n if query.active is None else query.active.sum(axis=-1))
+        return two_query(self.problem, query, self.t)
+
+    def states(self) -> Values:
+        """x of all nodes of all runs, (runs, n, d); of a frozen run as it was when it diverged."""
+        x: Values = self.state.x.copy()
+        for run, kept in self.frozen.items():
+            x[run] = kept
+        return x
+
+    def checkpoint(self) -> Checkpoint:
+        """Measure all runs now, and freeze those that have diverged."""
+        with np.errstate(all="ignore"):
+            x = self.state.x.astype(np.float64, copy=False)
+            centre = x.mean(axis=-2)
+            apart = x - centre[..., None, :]
+            value = objective(self.problem, centre)
+            local = self.problem.local(x).mean(axis=-1)
+            disagreement = (apart * apart).sum(axis=-1).mean(axis=-1)
+            extra = self.problem.report(centre) if hasattr(self.problem, "report") else {}
+            self._first = value if self._first is None else self._first
+            fine = np.isfinite(disagreement) & (np.abs(value) <= self.bound * np.maximum(1.0, self._first))
+        was, now = self.alive.copy(), self.alive & ~fine
+        for run in np.flatnonzero(now).tolist():
+            self.frozen[run] = self.state.x[run].copy()
+        self.alive &= ~now
+        bits = {codec: self.channel.ledger(codec).counts.sum(axis=-2) for codec in self.codecs}
+        return Checkpoint(
+            self.t,
+            value,
+            local,
+            disagreement,
+            extra,
+            self.queries.copy(),
+            self.t * self.stages,
+            bits,
+            was,
+            now,
+        )
+
+    def arrays(self) -> Arrays:
+        """All that an exact continuation needs."""
+        state = {f"state.{name}": part for name, part in self.state._asdict().items() if part is not None}
+        bills = {f"bits.{codec}": self.channel.ledger(codec).counts for codec in self.codecs}
+        frozen = {f"frozen.{run}": x for run, x in self.frozen.items()}
+        first = {} if self._first is None else {"first": self._first}
+        rest = {"t": np.array(self.t), "queries": self.queries, "alive": self.alive}
+        return {**state, **bills, **frozen, **first, **rest}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `arrays` gave, in a simulation of the same runs."""
+        parts = {name: arrays[f"state.{name}"] for name in self.state._fields if f"state.{name}" in arrays}
+        self.state = self.state._replace(**parts)
+        for codec in self.codecs:
+            self.channel.ledger(codec).counts[...] = arrays[f"bits.{codec}"]
+        self.frozen = {
+            int(name.removeprefix("frozen.")): x for name, x in arrays.items() if name.startswith("frozen.")
+        }
+        self._first = arrays.get("first")
+        self.t, self.queries, self.alive = int(arrays["t"]), arrays["queries"], arrays["alive"]
+
+
+def _stack(methods: Sequence[Method]) -> Method:
+    """One method for all runs: numbers that differ become arrays (runs, 1, 1)."""
+    columns = {name: [getattr(method, name) for method in methods] for name in _numbers(methods[0])}
+    differing = {
+        name: np.array(column)[:, None, None] for name, column in columns.items() if len(set(column)) > 1
+    }
+    return replace(methods[0], **differing)  # type: ignore[arg-type]
+
+
+def _numbers(method: Method) -> tuple[str, ...]:
+    """The parameters that may differ within a batch."""
+    return tuple(f.name for f in fields(method) if f.type is float)
+
+
+def network_bits(counts: NDArray[np.int64]) -> Bits:
+    """Kinds of one run as Bits."""
+    return Bits(*map(int, counts))

@@ -1,0 +1,384 @@
+"""Every method written a second time, message by message, from the paper.
+
+A node is an object that knows its own state, the tape, the graph and the bytes it received. An oracle for the
+tests of the batched engine: plain and slow on purpose, and compared with `==`, so each line of arithmetic
+stands in the order that the engine promises. Sums run over nodes in ascending order.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from zocosmo.core import CODECS, VALUE_TYPES, Message, Tape, balanced_support, draw_signs, draw_support
+from zocosmo.core.message import Codec
+from zocosmo.core.payload import Bits
+from zocosmo.core.values import ValueType
+from zocosmo.errors import InputError, check_known
+from zocosmo.graphs import SCHEDULES, Graph, metropolis
+
+STATE_TYPES = {"float64": "f64", "float32": "f32", "float16": "f16"}
+NEUTRAL = {"beta": 0.0, "passes": 1, "balanced": False}  # what a method that leaves them out does
+
+
+class Literal(NamedTuple):
+    states: list  # (n, d) after each round
+    bits: dict  # (sender, receiver) → Bits, for every link of the graph
+    queries: list  # by node
+    messages: list  # (t, sender, receiver, bytes) in the order in which they crossed
+
+
+class Sent(NamedTuple):
+    """Bytes for a peer, and what their price is computed from."""
+
+    receiver: int
+    codec: Codec
+    size: int
+    data: bytes
+
+
+class Wire(NamedTuple):
+    carried: ValueType
+    charged: ValueType
+    lossy: bool
+
+    @classmethod
+    def of(cls, name, dtype):
+        own = VALUE_TYPES[STATE_TYPES[dtype.name]]
+        if name == "nominal_f32":
+            return cls(own, VALUE_TYPES["f32"], lossy=False)
+        check_known("wire", name, VALUE_TYPES)
+        return cls(VALUE_TYPES[name], VALUE_TYPES[name], lossy=name != own.name)
+
+
+class Public:
+    """What all nodes know before the first round: the session, and no state of anyone."""
+
+    def __init__(self, method, graph, tape, d, wire, dtype, schedule):
+        self.method, self.graph, self.tape, self.d, self.wire, self.dtype = (
+            method,
+            graph,
+            tape,
+            d,
+            wire,
+            dtype,
+        )
+        self.weights = metropolis(graph).matrix().astype(dtype)
+        self.schedule = SCHEDULES[schedule](graph) if schedule else None
+
+    def support(self, t, *ids):
+        """The coordinates of a round, of an edge in it, or of a node in it."""
+        rule = balanced_support if self.method["balanced"] else draw_support
+        return rule(self.tape, t, *ids, d=self.d, q=self.method["q"]).index
+
+    def signs(self, t, *ids, q):
+        return draw_signs(self.tape, t, *ids, q=q).astype(self.dtype)
+
+    def codec(self, size):
+        return CODECS["dense" if size == self.d else self.method["codec"]]
+
+    def rounded(self, values):
+        """Q(values), back in the state type: what a receiver of these values will read."""
+        return self.wire.carried.round(values).astype(self.dtype)
+
+    def pack(self, receiver, index, values):
+        codec = self.codec(values.size)
+        message = Message(self.wire.carried.round(values), index if codec.field.carries == "index" else None)
+        data = codec.encode(message, d=self.d, value=self.wire.carried)
+        return Sent(receiver, codec, values.size, data)
+
+    def unpack(self, data, size, on_tape=None):
+        """Coordinates and values of a message; the tape is asked only where the bytes do not say."""
+        codec = self.codec(size)
+        message = codec.decode(data, d=self.d, q=size, value=self.wire.carried)
+        index = np.arange(self.d) if codec.name == "dense" else message.index
+        return on_tape if index is None else index, message.values.astype(self.dtype)
+
+
+class Node:
+    """One participant: `move` queries and fills `out`, `receive` reads what came, `finish` ends the round."""
+
+    def __init__(self, i, public, query, x):
+        self.i, self.public, self.query, self.x = i, public, query, x.copy()
+        self.m, self.queries, self.out = np.zeros_like(x), 0, []
+        self.n, self.d, self.peers, self.w = (
+            public.graph.n,
+            x.size,
+            public.graph.neighbours[i],
+            public.weights[i],
+        )
+        for name in ("q", "eta", "mu", "beta", "passes", "coupling", "psi", "gamma", "period"):
+            setattr(self, name, public.method.get(name))
+
+    def slope(self, t, index, eps):
+        """[f(x + μu; ξ) − f(x − μu; ξ)] / 2μ, the difference and the quotient in double"""
+        mu, plus, minus = self.x.dtype.type(self.mu), self.x.copy(), self.x.copy()
+        plus[index] = self.x[index] + mu * eps
+        minus[index] = self.x[index] + (-mu) * eps
+        self.queries += 2
+        f_plus, f_minus = float(self.query(self.i, plus, t)), float(self.query(self.i, minus, t))
+        return self.x.dtype.type((f_plus - f_minus) / (2 * self.mu))
+
+    def momentum(self, t, index, eps):
+        """m on S after this round's estimate   [eq:optional_subspace_momentum]"""
+        g = ((self.d / index.size) * self.slope(t, index, eps)) * eps
+        self.m[index] = self.beta * self.m[index] + (1 - self.beta) * g
+        return self.m[index]
+
+    def to_all(self, index, values):
+        return [self.public.pack(j, index, values) for j in self.peers]
+
+    def heard(self, data, index):
+        """A peer's values at these coordinates; one that its message lacks is nan, so that it shows."""
+        where, values = self.public.unpack(data, index.size, on_tape=index)
+        full = np.full(self.d, np.nan, self.x.dtype)
+        full[where] = values
+        return full[index]
+
+    def mixed(self, y, theirs):
+        """Σ_j w_ij y_j; over a lossy wire y_i + Σ_j w_ij (Q(y_j) − Q(y_i)), which keeps the average."""
+        if not self.public.wire.lossy:
+            return self.weighted({**theirs, self.i: y})
+        own, acc = self.public.rounded(y), y
+        for j in sorted(theirs):
+            acc = acc + self.w[j] * (theirs[j] - own)
+        return acc
+
+    def weighted(self, terms):
+        first, *rest = sorted(terms)
+        acc = self.w[first] * terms[first]
+        for j in rest:
+            acc = acc + self.w[j] * terms[j]
+        return acc
+
+    def finish(self, t):
+        pass
+
+
+class Cosmo(Node):
+    """[alg:zo_cosmo] One support and one sign vector for all; q values to every neighbour, `passes` times."""
+
+    def move(self, t):
+        self.index = self.public.support(t)
+        eps = self.public.signs(t, q=self.index.size)
+        self.y = self.x[self.index] - self.eta * self.momentum(t, self.index, eps)
+        self.left, self.out = self.passes, self.to_all(self.index, self.y)
+
+    def receive(self, t, inbox):
+        self.y = self.mixed(self.y, {j: self.heard(data, self.index) for j, data in inbox})
+        self.left -= 1
+        if self.left:
+            self.out = self.to_all(self.index, self.y)
+
+    def finish(self, t):
+        self.x[self.index] = self.y
+
+
+class EdgeLocal(Node):
+    """[alg:edge_local_cosmo] A matched pair shares support and signs and averages; who is unmatched rests."""
+
+    def move(self, t):
+        j = int(self.public.schedule.partners(self.public.tape, t)[self.i])
+        if j == self.i:
+            return
+        pair = min(self.i, j), max(self.i, j)
+        self.index = self.public.support(t, *(pair if self.coupling == "I" else ()))
+        eps = self.public.signs(t, *(() if self.coupling == "G" else pair), q=self.index.size)
+        self.y = self.x[self.index] - self.eta * self.momentum(t, self.index, eps)
+        self.out = [self.public.pack(j, self.index, self.y)]
+
+    def receive(self, t, inbox):
+        ((_, data),) = inbox
+        y, theirs = self.y, self.heard(data, self.index)
+        if self.public.wire.lossy:
+            self.x[self.index] = y + 0.5 * (theirs - self.public.rounded(y))
+        else:
+            self.x[self.index] = (y + theirs) / 2
+
+
+class RandK(Node):
+    """x_i = y_i + P_i Σ_j w_ij P_j (y_j − y_i): each node has a support of its own, mixed where two meet."""
+
+    def move(self, t):
+        self.index = self.public.support(t, self.i)
+        eps = self.public.signs(t, self.i, q=self.index.size)
+        y = self.x[self.index] - self.eta * self.momentum(t, self.index, eps)
+        self.x[self.index] = y
+        self.out = self.to_all(self.index, y)
+
+    def receive(self, t, inbox):
+        own = self.public.rounded(self.x[self.index])
+        for j, data in sorted(inbox):
+            where, theirs = self.public.unpack(data, self.index.size, on_tape=self.public.support(t, j))
+            both, here, there = np.intersect1d(self.index, where, return_indices=True)
+            self.x[both] = self.x[both] + self.w[j] * (theirs[there] - own[here])
+
+
+class Dense(Node):
+    """x_i = Σ_j w_ij y_j on all d coordinates, each node with signs of its own."""
+
+    def move(self, t):
+        every, eps = np.arange(self.d), self.public.signs(t, self.i, q=self.d)
+        self.x = self.x - self.eta * (self.slope(t, every, eps) * eps)
+        self.out = self.to_all(every, self.x)
+
+    def receive(self, t, inbox):
+        self.x = self.mixed(self.x, {j: self.public.unpack(data, self.d)[1] for j, data in inbox})
+
+
+class ComDszo(Node):
+    """[eq:com_dszo_instantiation] Top-q innovations Q, an estimate x̂ of x, accumulated disagreement B."""
+
+    def __init__(self, i, public, query, x):
+        super().__init__(i, public, query, x)
+        if public.codec(self.q).field.carries != "index" and self.q < self.d:
+            raise InputError(f"codec {public.method['codec']!r} hides Top-q's coordinates; choose 'indexed'")
+        self.x_hat, self.B = x.copy(), np.zeros_like(x)
+        self.top()
+
+    def top(self):
+        """The q largest magnitudes of x − x̂, ties to the lowest coordinate: a stable sort, largest first."""
+        innovation = self.x - self.x_hat
+        self.index = np.sort(np.argsort(-np.abs(innovation), kind="stable")[: self.q])
+        self.values = innovation[self.index]
+
+    def lift(self, index, values):
+        full = np.zeros_like(self.x)
+        full[index] = values
+        return full
+
+    def move(self, t):
+        eps = self.public.signs(t, self.i, q=self.d)
+        self.g = self.slope(t, np.arange(self.d), eps) * eps
+        self.Q = {self.i: self.lift(self.index, self.public.rounded(self.values))}
+        self.out = self.to_all(self.index, self.values)
+
+    def receive(self, t, inbox):
+        self.Q |= {j: self.lift(*self.public.unpack(data, self.q)) for j, data in inbox}
+
+    def finish(self, t):
+        Q, WQ = self.Q[self.i], self.weighted(self.Q)
+        self.x_hat = self.x_hat + self.psi * Q
+        self.B = self.B + self.psi * (Q - WQ)
+        self.x = (self.x - self.gamma * self.B) - self.eta * self.g
+        self.top()
+
+
+class MarinaType(Node):
+    """[alg:appendix_marina_like] Everyone applies everyone's momentum; all d coordinates every `period`."""
+
+    def __init__(self, i, public, query, x):
+        super().__init__(i, public, query, x)
+        if len(self.peers) != self.n - 1:
+            raise InputError(f"marina_type needs a complete graph, got {public.graph!r}; use complete(n)")
+
+    def support(self, t, i):
+        return np.arange(self.d) if t % self.period == 0 else self.public.support(t, i)
+
+    def move(self, t):
+        index = self.support(t, self.i)
+        m = self.momentum(t, index, self.public.signs(t, self.i, q=index.size))
+        self.h = {self.i: (index, self.public.rounded(m))}
+        self.out = self.to_all(index, m)
+
+    def receive(self, t, inbox):
+        size = self.h[self.i][0].size
+        self.h |= {j: self.public.unpack(data, size, on_tape=self.support(t, j)) for j, data in inbox}
+
+    def finish(self, t):
+        total = np.zeros_like(self.x)
+        for _, (index, h) in sorted(self.h.items()):
+            total[index] += h
+        self.x = self.x - (self.eta / self.n) * total
+
+
+class Flood(Node):
+    """Seed–scalar flooding: every slope reaches every node over a spanning tree, relayed as received."""
+
+    def __init__(self, i, public, query, x):
+        super().__init__(i, public, query, x)
+        self.peers = tree_peers(public.graph)[i]
+        self.codec, self.value = CODECS["seed_scalar"], public.wire.carried
+
+    def move(self, t):
+        eps = self.public.signs(t, self.i, q=self.d)
+        scalar = np.array([self.slope(t, np.arange(self.d), eps)])
+        self.s = {self.i: self.public.rounded(scalar)[0]}
+        message = Message(self.value.round(scalar), seed=self.i)
+        data = self.codec.encode(message, d=self.d, value=self.value)
+        self.out = [Sent(j, self.codec, 1, data) for j in self.peers]
+
+    def receive(self, t, inbox):
+        for sender, data in inbox:
+            message = self.codec.decode(data, d=self.d, q=1, value=self.value)
+            self.s[message.seed] = message.values.astype(self.x.dtype)[0]
+            self.out += [Sent(j, self.codec, 1, data) for j in self.peers if j != sender]
+
+    def finish(self, t):
+        first, *rest = (self.s[j] * self.public.signs(t, j, q=self.d) for j in sorted(self.s))
+        total = first
+        for term in rest:
+            total = total + term
+        self.x = self.x - (self.eta / self.n) * total
+
+
+def tree_peers(graph):
+    """Each node's peers in the breadth-first spanning tree of node 0, ascending."""
+    peers, queue = {0: []}, [0]
+    for i in queue:  # grows while it is read
+        for j in graph.neighbours[i]:
+            if j not in peers:
+                peers[i].append(j)
+                peers[j] = [i]
+                queue.append(j)
+    return {i: sorted(each) for i, each in peers.items()}
+
+
+KINDS = {
+    "cosmo": Cosmo,
+    "edge_local": EdgeLocal,
+    "rand_k": RandK,
+    "dense": Dense,
+    "com_dszo": ComDszo,
+    "marina_type": MarinaType,
+    "flood": Flood,
+}
+
+
+def run_literal(
+    method: dict, graph: Graph, query, x0, *, seed, rounds, wire="f64", dtype=np.float64, schedule=None
+) -> Literal:
+    """All rounds of one method. x0 is the common start (d,), or (n, d) where each node has its own."""
+    check_known("method", method["kind"], KINDS)
+    if method["kind"] == "edge_local":
+        check_known("schedule", schedule, SCHEDULES)
+    dtype, d = np.dtype(dtype), np.shape(x0)[-1]
+    starts = np.broadcast_to(np.asarray(x0, dtype), (graph.n, d))
+    public = Public({**NEUTRAL, **method}, graph, Tape(seed), d, Wire.of(wire, dtype), dtype, schedule)
+    nodes = [KINDS[method["kind"]](i, public, query, starts[i]) for i in range(graph.n)]
+    run = Literal([], dict.fromkeys(graph.links, Bits()), [], [])
+    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is a result too
+        for t in range(rounds):
+            one_round(t, nodes, run)
+    run.queries.extend(node.queries for node in nodes)
+    return run
+
+
+def one_round(t, nodes, run):
+    """All query, then all send and all receive until nobody has anything to say."""
+    for node in nodes:
+        node.move(t)
+    while any(node.out for node in nodes):
+        inboxes = [[] for _ in nodes]
+        for node in nodes:
+            for sent in node.out:
+                link, value = (node.i, sent.receiver), node.public.wire.charged
+                run.bits[link] = run.bits[link].plus(sent.codec.bits(node.d, sent.size, value))
+                run.messages.append((t, *link, sent.data))
+                inboxes[sent.receiver].append((node.i, sent.data))
+            node.out = []
+        for node, inbox in zip(nodes, inboxes, strict=True):
+            if inbox:
+                node.receive(t, inbox)
+    for node in nodes:
+        node.finish(t)
+    run.states.append(np.stack([node.x for node in nodes]))

@@ -1,0 +1,70 @@
+"""Small runs of every method, and a toy method that stands for the next one to be written."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from zocosmo.errors import GraphError
+from zocosmo.graphs.graph import complete, erdos_renyi, ring
+from zocosmo.methods import METHODS, Method, State, World
+from zocosmo.methods.base import own_directions
+from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.problems.quadratic import quadratic
+from zocosmo.sim.engine import Run, Simulation
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Toy(Method):
+    """Signs of dense estimates, then one mix: nobody's method, but a whole one."""
+
+    kind: ClassVar[str] = "toy"
+    codecs: ClassVar[tuple[str, ...]] = ("dense",)
+
+    def draw(self, world, tape, t):
+        return own_directions(world, tape, t, world.d)
+
+    def step(self, t, state, draw, channel):
+        slope = yield TwoQuery(state.x, draw.u, self.mu)
+        return State(channel.mix(state.x - self.eta_at(t) * np.sign(estimate(draw.u, slope))))
+
+
+TABLE = {**METHODS, "toy": Toy}  # all that a new method needs for the tests: one line
+NAMES = list(TABLE)
+GRAPHS = {"complete": complete(4), "ring": ring(4), "random": erdos_renyi(6, 0.5, 3)}
+PLACES = [
+    (name, graph)
+    for name in NAMES
+    for graph in GRAPHS
+    if not (name == "marina_type" and graph != "complete")  # refuses all others
+]
+
+
+def small(name, **changes):
+    """The method with parameters for a small problem; takes what its kind knows."""
+    given = {"eta": 2.0**-6, "mu": 2.0**-10, "q": 2, "period": 3, **changes}
+    known = {f.name for f in dataclasses.fields(TABLE[name])}
+    return TABLE[name](**{key: value for key, value in given.items() if key in known})
+
+
+def small_run(name, graph="complete", *, seed=1, d=6, problem=None, **changes):
+    graph = GRAPHS.get(graph, graph)
+    problem = problem or quadratic(graph.n, seed, d=d, omega=0.5, zeta=1.0, sigma=0.25)
+    return Run(small(name, **changes), graph, problem, seed)
+
+
+def states(runs, rounds, **options):
+    """x after `rounds` rounds, (runs, n, d)."""
+    simulation = Simulation(runs, **options)
+    for _ in range(rounds):
+        simulation.round()
+    return simulation.states()
+
+
+def runs_alone(name):
+    """Whether one node can run it."""
+    try:
+        small(name).check(World(complete(1), 6))
+    except GraphError:
+        return False
+    return True

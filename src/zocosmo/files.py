@@ -17,7 +17,20 @@ def replace_file(to: Path, write: Callable[[Path], object]) -> None:
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         draft.replace(to)
+        _flush_folder(to.parent)
     except OSError as error:
         raise InputError(f"{to} cannot be written: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    """So that the new name, too, outlives a power cut; not every system can open folders."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

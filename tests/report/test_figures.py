@@ -3,8 +3,8 @@ import sys
 import pytest
 
 from zocosmo.errors import InputError
+from zocosmo.files import replace_file
 from zocosmo.report.figures import payload_figure
-from zocosmo.report.files import replace_file
 from zocosmo.report.payload import payload_report
 
 REPORT = payload_report(1000, 10, value="f32", reuse=(1,), rounds=10)

@@ -4,14 +4,23 @@ from pathlib import Path
 from typing import Any
 
 from zocosmo.errors import InputError
-from zocosmo.report.files import replace_file
+from zocosmo.files import replace_file
 
 SHADES = {"values": "#1b6ca8", "indices": "#d1495b", "control": "#edae49", "framing": "#9aa5b1"}
 FORMATS = (".svg", ".png", ".pdf")
+UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def new_figure(to: Path, size: tuple[float, float]) -> tuple[Any, Any]:
     """A figure and its axes, once it is clear that it can be made and where it goes can hold it."""
+    figure, panels = new_panels(to, size)
+    return figure, panels[0]
+
+
+def new_panels(
+    to: Path, size: tuple[float, float], count: int = 1, columns: int = 1
+) -> tuple[Any, list[Any]]:
+    """A figure with `count` panels, row by row."""
     if to.suffix not in FORMATS:
         raise InputError(f"a figure ends in {', '.join(FORMATS)}, got {to.name!r}")
     try:
@@ -22,16 +31,21 @@ def new_figure(to: Path, size: tuple[float, float]) -> tuple[Any, Any]:
     matplotlib.rcParams["svg.hashsalt"] = "zocosmo"  # the same file from the same numbers
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=size, layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    shape = -(-count // columns), columns
+    figure, grid = plt.subplots(*shape, figsize=size, layout="constrained", squeeze=False)
+    for axes in grid.flat[count:]:
+        axes.remove()
+    panels = list(grid.flat[:count])
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, panels
 
 
-def save_figure(figure: Any, to: Path) -> None:
+def save_figure(figure: Any, to: Path, dpi: float | str = "figure") -> None:
+    """Write the figure and forget it; nothing in the file says when."""
     from matplotlib import pyplot as plt
 
-    metadata = {"Date": None} if to.suffix == ".svg" else {}
-    replace_file(to, lambda path: figure.savefig(path, metadata=metadata))
+    replace_file(to, lambda path: figure.savefig(path, dpi=dpi, metadata=UNDATED.get(to.suffix, {})))
     plt.close(figure)
 
 

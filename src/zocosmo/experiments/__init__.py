@@ -1,0 +1,1 @@
+"""Experiments: config → plan → trials → log."""

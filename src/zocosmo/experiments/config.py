@@ -1,0 +1,121 @@
+"""Config files: YAML in which every mistake has a line."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ConfigDict, ValidationError, create_model
+
+from zocosmo.errors import ConfigError, InputError
+
+Where = tuple[str | int, ...]  # keys and positions that lead to an entry
+
+
+class Config:
+    """A YAML file as plain data, and the line of each of its entries."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        self.lines: dict[Where, int] = {}
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = mark.line + 1 if mark else 1
+            raise ConfigError(
+                f"{name}:{line}: not YAML: {getattr(error, 'problem', None) or error}"
+            ) from None
+        self.data = self._read(node, ()) if node is not None else None
+
+    @classmethod
+    def load(cls, path: Path) -> "Config":
+        try:
+            return cls(path.read_text(encoding="utf-8"), str(path))
+        except FileNotFoundError:
+            raise ConfigError(f"{path}: there is no such file") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: cannot be read: {error}") from None
+
+    def fail(self, where: Where, message: str) -> ConfigError:
+        """An error at an entry, or at the nearest that has a line."""
+        while where and where not in self.lines:
+            where = where[:-1]
+        return ConfigError(f"{self.name}:{self.lines.get(where, 1)}: {message}")
+
+    def _read(self, node: yaml.Node, where: Where) -> Any:
+        self.lines[where] = node.start_mark.line + 1
+        if isinstance(node, yaml.MappingNode):
+            out: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                key = str(key_node.value)
+                if key in out:
+                    self.lines[(*where, key)] = key_node.start_mark.line + 1
+                    raise self.fail((*where, key), f"key {key!r} stands here twice")
+                out[key] = self._read(value_node, (*where, key))
+                self.lines[(*where, key)] = key_node.start_mark.line + 1
+            return out
+        if isinstance(node, yaml.SequenceNode):
+            return [self._read(child, (*where, k)) for k, child in enumerate(node.value)]
+        return yaml.SafeLoader("").construct_object(node)
+
+
+def check_keys(config: Config, where: Where, given: Any, known: Iterable[str]) -> dict[str, Any]:
+    """`given` if it is a mapping with known keys only."""
+    if not isinstance(given, dict):
+        raise config.fail(where, f"{place(where)} must be a mapping, got {given!r}")
+    names = list(known)
+    for key in given:
+        if key not in names:
+            close = difflib.get_close_matches(key, names, 1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            known = ", ".join(names)
+            raise config.fail((*where, key), f"unknown key {key!r} in {place(where)}{hint} (known: {known})")
+    return given
+
+
+def check_fields(
+    config: Config, where: Where, given: Mapping[str, Any], fields: Mapping[str, tuple[Any, Any]]
+) -> dict[str, Any]:
+    """The given values in the types of `fields` (name → type and default; ... where there is none)."""
+    model = create_model(
+        "Entry", __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields
+    )  # type: ignore[call-overload]
+    try:
+        return dict(model(**given))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = (*where, *first["loc"])
+        if first["type"] == "missing":
+            raise config.fail(where, f"{place(where)} lacks {first['loc'][-1]!r}") from None
+        raise config.fail(key, f"{place(key)}: {first['msg'].lower()}, got {first['input']!r}") from None
+
+
+def choices(given: Mapping[str, Any], keep: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
+    """One mapping for each choice from the lists in `given`, in the order they are written."""
+    whole = set(keep)
+    columns = [
+        value if isinstance(value, list) and key not in whole else [value] for key, value in given.items()
+    ]
+    for picked in product(*columns):
+        yield dict(zip(given, picked, strict=True))
+
+
+def at(config: Config, where: Where, call: Any, *args: Any, **options: Any) -> Any:
+    """Call, and give an InputError the line it comes from."""
+    try:
+        return call(*args, **options)
+    except ConfigError:
+        raise
+    except InputError as error:
+        raise config.fail(where, str(error)) from None
+
+
+def place(where: Where) -> str:
+    """methods[0].eta"""
+    out = ""
+    for part in where:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out or "the file"

@@ -1,0 +1,256 @@
+"""Plans: a config file read into trials, each method × graph × seed, and checked before any work starts."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from zocosmo.channel import WIRES
+from zocosmo.core.tape import Seed
+from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
+from zocosmo.graphs.graph import GRAPHS, Graph
+from zocosmo.graphs.matching import SCHEDULES
+from zocosmo.log import fingerprint
+from zocosmo.methods import DECAYS, METHODS, Method
+from zocosmo.oracle import Problem
+from zocosmo.problems import PROBLEMS
+from zocosmo.sim.engine import Run
+
+Spec = tuple[tuple[str, Any], ...]  # a mapping that can be a key
+
+KEYS = {
+    "problem": (dict[str, Any], ...),
+    "graphs": (list[dict[str, Any]], ...),
+    "methods": (list[dict[str, Any]], ...),
+    "seeds": (list[int | str], ...),
+    "rounds": (int, ...),
+    "budgets": (list[int], []),
+    "log_every": (int, 10),
+    "wire": (Literal[tuple(WIRES)], "nominal_f32"),
+    "dtype": (Literal["float64", "float32"], "float64"),
+    "diverged_above": (float, 1e12),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One method × problem × graph × seed; pure: `run` builds it whenever asked."""
+
+    number: int
+    problem: Spec
+    graph: Spec
+    method: Method
+    seed: Seed
+    labels: tuple[str, str, str]  # problem, graph, method
+
+    def run(self) -> Run:
+        spec = dict(self.graph)
+        schedule = spec.pop("schedule", "auto")
+        graph = build_graph(tuple(spec.items()), self.seed)
+        return Run(self.method, graph, build_problem(self.problem, graph.n, self.seed), self.seed, schedule)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a config file asks for."""
+
+    name: str
+    trials: tuple[Trial, ...]
+    rounds: int
+    log_every: int
+    budgets: tuple[int, ...]
+    wire: str
+    dtype: str
+    diverged_above: float
+    config: Mapping[str, Any]  # resolved: what goes into the header of the log
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.config)
+
+
+def load_plan(path: Path, seeds: Sequence[Seed] | None = None) -> Plan:
+    """Read and check a config file; `seeds` take the place of its own."""
+    return read_plan(Config.load(path), path.stem, seeds)
+
+
+def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) -> Plan:
+    """The plan of a config, or a ConfigError with file and line."""
+    given = check_keys(config, (), config.data, KEYS)
+    top = check_fields(config, (), given, KEYS)
+    for key in ("graphs", "methods", "seeds"):
+        if not top[key]:
+            raise config.fail((key,), f"{key} is empty; list at least one")
+    if seeds is not None:
+        top["seeds"] = list(seeds)
+    if len(set(map(str, top["seeds"]))) != len(top["seeds"]):
+        raise config.fail(("seeds",), "seeds must differ from one another")
+    for key, least in (("rounds", 1), ("log_every", 1)):
+        if top[key] < least:
+            raise config.fail((key,), f"{key} must be at least {least}, got {top[key]}")
+    if not top["diverged_above"] > 0:
+        raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
+    trials = tuple(_trials(config, top))
+    settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
+    return Plan(
+        name=name,
+        trials=trials,
+        budgets=tuple(top["budgets"]),
+        config=top,
+        **settled,
+    )
+
+
+def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
+    """All combinations, in the order of the file; each is built once to see that it can be."""
+    graphs = [spec for k, each in enumerate(top["graphs"]) for spec in _graphs(config, ("graphs", k), each)]
+    methods = [
+        pair for k, each in enumerate(top["methods"]) for pair in _methods(config, ("methods", k), each)
+    ]
+    settings = [
+        (where, method, problem, named)
+        for where, method, changes, named in methods
+        for problem in _problems(config, (*where, "problem"), top["problem"], changes)
+    ]
+    graph_names = _labels([dict(spec) for _, spec in graphs])
+    problem_names = _labels([dict(problem) for _, _, problem, _ in settings])
+    method_names = _labels([_described(method) for _, method, _, _ in settings])
+    number = 0
+    for (where, method, problem, named), problem_name, method_name in zip(
+        settings, problem_names, method_names, strict=True
+    ):
+        for (graph_where, spec), graph_name in zip(graphs, graph_names, strict=True):
+            for k, seed in enumerate(top["seeds"]):
+                labels = problem_name, graph_name, named or method_name
+                trial = Trial(number, problem, spec, method, seed, labels)
+                if k == 0:
+                    run = at(config, graph_where, trial.run)
+                    at(config, where, method.check, run.world)
+                number += 1
+                yield trial
+
+
+def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Spec]]:
+    builder = _pick(config, where, given, "graph", GRAPHS)
+    fields = {**_parameters(builder), "kind": (str, ...), "schedule": (Literal[("auto", *SCHEDULES)], "auto")}
+    check_keys(config, where, given, fields)
+    if "seed" in fields:
+        fields["seed"] = (int | str | None, None)  # None: a graph for each seed of the study
+    for chosen in choices(given):
+        yield where, _spec(check_fields(config, where, chosen, fields))
+
+
+def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict[str, Any]) -> Iterator[Spec]:
+    """The study's problem with a method's own changes to it, which stand at `where`."""
+    builder = _pick(config, ("problem",), given, "problem", PROBLEMS)
+    fields = {**_parameters(builder), "kind": (str, ...)}
+    check_keys(config, ("problem",), given, fields)
+    check_keys(config, where, changes, fields)
+    for chosen in choices({**given, **changes}):
+        yield _spec(check_fields(config, where if changes else ("problem",), chosen, fields))
+
+
+def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Method, dict[str, Any], str]]:
+    kind = _pick(config, where, given, "method", METHODS)
+    fields = {**method_fields(kind), "kind": (str, ...), "label": (str, ""), "problem": (dict[str, Any], {})}
+    check_keys(config, where, given, fields)
+    for chosen in choices(given):
+        checked = check_fields(config, where, chosen, fields)
+        checked["decay"] = _decay(config, (*where, "decay"), checked["decay"])
+        named, changes = checked.pop("label"), checked.pop("problem")
+        del checked["kind"]
+        yield where, at(config, where, kind, **checked), changes, named
+
+
+def method_fields(kind: type[Method]) -> dict[str, tuple[Any, Any]]:
+    """Parameters of a method: name → type and default."""
+    fields: dict[str, tuple[Any, Any]] = {
+        f.name: (f.type, ... if f.default is dataclasses.MISSING else f.default)
+        for f in dataclasses.fields(kind)
+    }
+    return {**fields, "decay": (dict[str, Any], {"kind": "constant"})}
+
+
+def _decay(config: Config, where: Where, given: dict[str, Any]) -> Any:
+    kind = _pick(config, where, given, "decay", DECAYS)
+    fields = {
+        f.name: (f.type, ... if f.default is dataclasses.MISSING else f.default)
+        for f in dataclasses.fields(kind)
+    }
+    check_keys(config, where, given, {**fields, "kind": (str, ...)})
+    checked = check_fields(config, where, {k: v for k, v in given.items() if k != "kind"}, fields)
+    return at(config, where, kind, **checked)
+
+
+def _pick(config: Config, where: Where, given: Any, what: str, table: Mapping[str, Any]) -> Any:
+    """The table's entry that a mapping names by its `kind`."""
+    if not isinstance(given, dict) or "kind" not in given:
+        raise config.fail(where, f"a {what} is a mapping with a kind: {', '.join(table)}; got {given!r}")
+    if not isinstance(given["kind"], str) or given["kind"] not in table:
+        raise config.fail(
+            (*where, "kind"), f"unknown {what} {given['kind']!r}; choose from {', '.join(table)}"
+        )
+    return table[given["kind"]]
+
+
+def _parameters(builder: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+    """Parameters of a builder that a config may set: all but the nodes' number and seed of a problem."""
+    given = inspect.signature(builder).parameters.values()
+    return {
+        p.name: (p.annotation, ... if p.default is p.empty else p.default)
+        for p in given
+        if not (builder in PROBLEMS.values() and p.name in ("n", "seed"))
+    }
+
+
+def _spec(given: Mapping[str, Any]) -> Spec:
+    return tuple(given.items())
+
+
+def _described(method: Method) -> dict[str, Any]:
+    """A method's parameters as text, for labels."""
+    values = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
+    if values["codec"] == method.codecs[0]:
+        values["codec"] = ""
+    values["decay"] = "" if values["decay"].kind == "constant" else values["decay"].kind
+    return {"kind": method.kind, **values}
+
+
+def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Kinds, and what tells entries of the same kind apart."""
+    out = []
+    for spec in specs:
+        alike = [other for other in specs if other["kind"] == spec["kind"]]
+        telling = [k for k in spec if k != "kind" and len({repr(other.get(k)) for other in alike}) > 1]
+        words = [
+            str(spec[k]) if k == "codec" else f"{k}={_short(spec[k])}"
+            for k in telling
+            if spec[k] not in ("", None)
+        ]
+        out.append(" ".join([spec["kind"], *words]))
+    return out
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@lru_cache(maxsize=4096)
+def build_graph(spec: Spec, seed: Seed) -> Graph:
+    """The graph of a trial; a random one without a seed of its own takes the trial's."""
+    options = dict(spec)
+    kind = options.pop("kind")
+    if "seed" in options and options["seed"] is None:
+        options["seed"] = seed
+    return GRAPHS[kind](**options)
+
+
+@lru_cache(maxsize=4096)
+def build_problem(spec: Spec, n: int, seed: Seed) -> Problem:
+    """The problem of a trial: trials of one seed meet the same data."""
+    options = dict(spec)
+    problem: Problem = PROBLEMS[options.pop("kind")](n, seed, **options)
+    return problem

@@ -1,0 +1,109 @@
+"""Logs: one file for a study, a row for each trial and checkpoint, and a header that says how it was made."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zocosmo._version import __version__
+from zocosmo.errors import InputError
+from zocosmo.files import replace_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADER = "zocosmo"  # the key of the header in a Parquet file
+FORMATS = (".parquet", ".csv")
+LIBRARIES = ("numpy", "scipy", "networkx", "pandas", "pyarrow", "scikit-learn")
+
+
+class Log(NamedTuple):
+    """Rows as a pandas frame, sorted by trial and round; and the header."""
+
+    rows: "pd.DataFrame"
+    header: dict[str, Any]
+
+
+def write_log(to: Path, log: Log) -> None:
+    """Parquet or, with the suffix .csv, text whose first line is the header after a #."""
+    check_format(to)
+    header = json.dumps(log.header, sort_keys=True)
+    if to.suffix == ".csv":
+        text = f"# {header}\n" + log.rows.to_csv(index=False, lineterminator="\n")
+        replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pandas(log.rows, preserve_index=False).replace_schema_metadata({HEADER: header})
+    replace_file(to, lambda path: pq.write_table(table, path))
+
+
+def read_log(path: Path) -> Log:
+    """What `write_log` wrote."""
+    import pandas as pd
+
+    check_format(path)
+    if not path.is_file():
+        raise InputError(f"there is no log {path}; run the study first")
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8") as file:
+            first = file.readline()
+        if not first.startswith("# {"):
+            raise InputError(f"{path} has no header line; is it a log of zocosmo run?")
+        return Log(pd.read_csv(path, skiprows=1, dtype={"seed": str}), json.loads(first[2:]))
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
+    header = (table.schema.metadata or {}).get(HEADER.encode())
+    if header is None:
+        raise InputError(f"{path} has no header; is it a log of zocosmo run?")
+    return Log(table.to_pandas(), json.loads(header))
+
+
+def check_format(path: Path) -> None:
+    if path.suffix not in FORMATS:
+        raise InputError(f"a log ends in {' or '.join(FORMATS)}, got {path.name!r}")
+
+
+def make_header(config: Mapping[str, Any], print_of_plan: str) -> dict[str, Any]:
+    """What made a log. No time of day: the same plan and code give the same bytes."""
+    return {
+        "config": dict(config),
+        "fingerprint": print_of_plan,
+        "source": source_hash(),
+        "versions": {"zocosmo": __version__, "python": platform.python_version(), **_versions()},
+    }
+
+
+def fingerprint(content: Any) -> str:
+    """A short name for anything that JSON can hold."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def source_hash() -> str:
+    """A hash of this package's source, names and contents."""
+    root = Path(__file__).parent
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted(root.rglob("*.py")):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,162 @@
+"""Curves of a log: a panel per graph, a line per method, mean over seeds with a band of one std.
+
+On a log axis a band reaches no lower than the lowest run.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from zocosmo.errors import InputError, check_known
+from zocosmo.report.budget import check_metric
+from zocosmo.report.figures import new_panels, save_figure
+
+# Okabe and Ito's colours without the yellow, which is lost on white: apart for every kind of colour vision.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "-.", ":")
+BUDGET: dict[str, Any] = {"color": "#555555", "linestyle": "--", "linewidth": 1, "zorder": 0}
+ACROSS = ("bits", "round")
+NAMES = {
+    "objective": r"objective $F(\bar{x})$",
+    "local": r"mean of $F_i(x_i)$",
+    "disagreement": r"disagreement",
+}
+WIDTH = 8.0  # inches, so that text of 9 points can be read in a column of a README
+
+
+class Curve(NamedTuple):
+    """One line: columns round, bits, mean, std, least; and how many of its runs diverged."""
+
+    points: pd.DataFrame
+    diverged: int
+
+
+def figure(
+    log: pd.DataFrame, to: Path, *, x: str = "bits", metric: str = "objective", budgets: Sequence[float] = ()
+) -> None:
+    """Draw a metric against the bits per node or the round; budgets become dashed verticals."""
+    check_known("x", x, ACROSS)
+    check_metric(log, metric)
+    if log.empty:
+        raise InputError("the log has 0 rows, so there is nothing to draw; run its trials first")
+    if budgets and x != "bits":
+        raise InputError(f"budgets are drawn on an axis of bits, got x={x!r}; leave one of them out")
+    groups = dict(iter(log.groupby(["problem", "graph"], sort=False, observed=True)))
+    columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3
+    rows = -(-len(groups) // columns)
+    methods = list(log["method"].unique())
+    height = (3.2 if columns * rows < 3 else 2.6) * rows + 0.3 * -(-len(methods) // 4)
+    canvas, panels = new_panels(to, (WIDTH, height), len(groups), columns)
+    unit, name = unit_of(log, x, budgets)
+    curves = {labels: curves_of(part, metric) for labels, part in groups.items()}
+    for k, (axes, (labels, lines)) in enumerate(zip(panels, curves.items(), strict=True)):
+        draw(axes, lines, styles(methods), x, unit)
+        for bits in budgets:
+            axes.axvline(bits / unit, **BUDGET)
+        axes.set_title(title(labels, log), fontsize=10)
+        axes.set_xlabel(name, fontsize=9)
+        if k % columns == 0:
+            axes.set_ylabel(NAMES.get(metric, metric), fontsize=9)
+    legend(canvas, methods, curves, budgets)
+    save_figure(canvas, to, dpi=160)
+
+
+def curves_of(log: pd.DataFrame, metric: str) -> dict[str, Curve]:
+    return {
+        str(method): curve(part, metric) for method, part in log.groupby("method", sort=False, observed=True)
+    }
+
+
+def curve(log: pd.DataFrame, metric: str) -> Curve:
+    """Mean, std and least over the runs of one method, at every round that all of them logged.
+
+    A run that diverged is left out from that row on. A round that a run still going did not log is left
+    out too, so that no step in the line comes from a change of seeds that is not in the legend.
+    """
+    lost = log.loc[log["diverged"], "round"]
+    rounds = log[~log["diverged"]].groupby("round")
+    points = rounds.agg(
+        bits=("bits", "mean"),
+        mean=(metric, "mean"),
+        std=(metric, "std"),
+        least=(metric, "min"),
+        runs=("trial", "count"),
+    ).reset_index()
+    going = [log["trial"].nunique() - int((lost <= t).sum()) for t in points["round"]]
+    return Curve(points[points["runs"] == going].drop(columns="runs"), len(lost))
+
+
+def draw(axes: Any, lines: dict[str, Curve], looks: dict[str, dict[str, Any]], x: str, unit: float) -> None:
+    """The lines of one panel, on a log axis where every value from round 1 on is positive.
+
+    Round 0 does not decide: nodes that start together have no disagreement, and then it is not drawn.
+    """
+    later = [points.loc[points["round"] > 0, "least"].min() for points, _ in lines.values()]
+    log_axis = all(least > 0 for least in later if not pd.isna(least))
+    if log_axis:
+        axes.set_yscale("log")
+    for method, (points, _) in lines.items():
+        if log_axis:
+            points = points[points["least"] > 0]
+        at, style, low = points[x] / unit, looks[method], points["mean"] - points["std"]
+        if log_axis:  # mean − std may be negative, or a needle down to nearly 0; no single run is
+            low = low.clip(lower=points["least"])
+        axes.plot(at, points["mean"], linewidth=1.6, **style)
+        high = points["mean"] + points["std"]
+        axes.fill_between(at, low, high, color=style["color"], alpha=0.16, linewidth=0)
+    axes.tick_params(labelsize=8)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The same colour for a method in every panel; dashes tell those apart that share one."""
+    return {
+        method: {
+            "color": COLOURS[k % len(COLOURS)],
+            "linestyle": DASHES[k // len(COLOURS) % len(DASHES)],
+        }
+        for k, method in enumerate(methods)
+    }
+
+
+def legend(
+    canvas: Any, methods: Sequence[str], curves: dict[Any, dict[str, Curve]], budgets: Sequence[float]
+) -> None:
+    """One legend for all panels, below them, which says how many runs diverged and where."""
+    looks = [*styles(methods).values(), *([BUDGET] if budgets else [])]
+    handles = [canvas.axes[0].plot([], [], **style)[0] for style in looks]
+    labels = [method + losses(method, curves) for method in methods]
+    labels += ["budget" if len(budgets) == 1 else "budgets"] if budgets else []
+    across = min(4 if max(map(len, labels)) <= 24 else 2, len(labels))
+    canvas.legend(handles, labels, loc="outside lower center", ncols=across, frameon=False, fontsize=9)
+
+
+def losses(method: str, curves: dict[Any, dict[str, Curve]]) -> str:
+    """How many runs of a method diverged, by graph where there are several panels."""
+    lost = {labels: lines[method].diverged for labels, lines in curves.items() if method in lines}
+    several = len({problem for problem, _ in curves}) > 1
+    parts = [
+        f"{count} diverged" + (f" on {problem + ', ' if several else ''}{graph}" if len(curves) > 1 else "")
+        for (problem, graph), count in lost.items()
+        if count
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def unit_of(log: pd.DataFrame, x: str, budgets: Sequence[float]) -> tuple[float, str]:
+    """What the x axis counts in, and its name."""
+    if x == "round":
+        return 1.0, "round $t$"
+    most = max(float(log["bits"].max()), *budgets, 0.0)
+    for unit, name in ((1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit")):
+        if most >= unit:
+            return unit, f"{name} per node"
+    return 1.0, "bits per node"
+
+
+def title(labels: Any, log: pd.DataFrame) -> str:
+    problem, graph = labels
+    return str(graph) if log["problem"].nunique() == 1 else f"{problem}, {graph}"

@@ -1,0 +1,282 @@
+"""Cells as a table: one row per method, as text, Markdown, CSV or LaTeX."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zocosmo.errors import InputError, check_known
+from zocosmo.report.budget import GREATER_IS_BETTER
+from zocosmo.report.stats import contrasts
+
+FORMATS = ("text", "markdown", "csv", "latex")
+PLACES = ["problem", "graph", "budget"]
+NOTHING = "–"
+LATEX = {
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "±": r"$\pm$",
+}
+
+
+class Number(NamedTuple):
+    """Mean and std as digits, both times 10^exponent; std is empty where there is none."""
+
+    mean: str
+    std: str
+    exponent: int
+
+
+class Entry(NamedTuple):
+    number: Number | None
+    best: bool
+    notes: str  # what follows the number, in brackets
+
+
+class Grid(NamedTuple):
+    """What a table shows, before any markup."""
+
+    header: list[str]
+    rows: list[tuple[str, list[Entry]]]
+    note: str
+
+
+def render_cells(frame: pd.DataFrame, fmt: str = "text", *, rounds: bool = False, digits: int = 3) -> str:
+    """The cells of `report.budget.cells` as a table with a footnote; `rounds` adds completed rounds.
+
+    `digits` is how many significant digits of the std are shown; the mean ends at the same place.
+    """
+    check_known("format", fmt, FORMATS)
+    grid = grid_of(frame, rounds=rounds, digits=digits)
+    return {"text": _text, "markdown": _markdown, "csv": _csv, "latex": _latex}[fmt](grid)
+
+
+def rich_cells(frame: pd.DataFrame, *, rounds: bool = False, digits: int = 3) -> Table:
+    """The same table for a terminal, the best in bold."""
+    grid = grid_of(frame, rounds=rounds, digits=digits)
+    table = _rich(grid)
+    table.caption, table.caption_justify = Text(grid.note), "left"
+    return table
+
+
+def render_contrasts(
+    log: pd.DataFrame,
+    budgets: Sequence[float | None],
+    baseline: str,
+    metric: str,
+    *,
+    relative: bool = False,
+    fmt: str = "text",
+) -> str:
+    """Every method minus a baseline, seed by seed: difference [95 % interval], and wins of how many pairs."""
+    check_known("format", fmt, FORMATS)
+    places, entries = [], {}
+    for bits in budgets:
+        for row in contrasts(log, bits, baseline, metric, relative=relative).to_dict("records"):
+            place = ", ".join(
+                [str(row["problem"])] * (log["problem"].nunique() > 1)
+                + [str(row["graph"])]
+                + [place_text("budget", -1.0 if bits is None else bits)] * (len(budgets) > 1)
+            )
+            places.append(place)
+            span = f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]"
+            entries[row["method"], place] = Entry(Number(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
+    header, methods = list(dict.fromkeys(places)), list(dict.fromkeys(method for method, _ in entries))
+    at = " and ".join("the last round" if bits is None else f"{bits:,.0f} bits per node" for bits in budgets)
+    note = f"{metric} minus that of {baseline} at {at}: mean [95 % paired bootstrap interval] wins/pairs."
+    nothing = Entry(None, False, "")
+    rows = [(method, [entries.get((method, place), nothing) for place in header]) for method in methods]
+    grid = Grid(header, rows, note)
+    return {"text": _text, "markdown": _markdown, "csv": _csv, "latex": _latex}[fmt](grid)
+
+
+def grid_of(frame: pd.DataFrame, *, rounds: bool, digits: int) -> Grid:
+    """Rows are methods, columns are graphs, and problems and budgets where there are several."""
+    if frame.empty:
+        raise InputError("there are 0 cells to show; give the log some trials and at least one budget")
+    if len(frame[["metric", "relative"]].drop_duplicates()) > 1:
+        raise InputError("a table shows one metric, and these cells hold several; render each alone")
+    keyed = frame.assign(budget=frame["budget"].fillna(-1.0))  # nan is not equal to itself, so no key
+    if keyed.duplicated([*PLACES, "method"]).any():
+        raise InputError("two cells have the same problem, graph, method and budget; give each its own label")
+    columns = list(keyed[PLACES].drop_duplicates().itertuples(index=False, name=None))
+    methods = list(keyed["method"].unique())
+    found = {(*(row[name] for name in PLACES), row["method"]): row for row in keyed.to_dict("records")}
+    by_column = [[found.get((*column, method)) for method in methods] for column in columns]
+    bests = [best_mean(rows) for rows in by_column]
+    rows = [
+        (
+            method,
+            [entry(rows[k], best, rounds, digits) for rows, best in zip(by_column, bests, strict=True)],
+        )
+        for k, method in enumerate(methods)
+    ]
+    shown = [name for name in PLACES if name == "graph" or keyed[name].nunique() > 1]
+    header = [
+        ", ".join(place_text(name, dict(zip(PLACES, column, strict=True))[name]) for name in shown)
+        for column in columns
+    ]
+    return Grid(header, rows, footnote(frame, rounds))
+
+
+def best_mean(column: list[dict[Any, Any] | None]) -> float | None:
+    """The best mean of a column with something to beat. A mean without its diverged runs does not compete."""
+    means = [float(row["mean"]) for row in column if row is not None and not row["diverged"]]
+    finite = [mean for mean in means if math.isfinite(mean)]
+    if sum(row is not None for row in column) < 2 or not finite:
+        return None
+    return max(finite) if any(row and row["metric"] in GREATER_IS_BETTER for row in column) else min(finite)
+
+
+def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: int) -> Entry:
+    if row is None:
+        return Entry(None, False, "")
+    notes = []
+    if rounds and row["seeds"]:
+        least, most = row["rounds_min"], row["rounds_max"]
+        notes.append(f"({least})" if least == most else f"({least}–{most})")
+    if row["diverged"]:
+        notes.append(f"({row['diverged']} diverged)")
+    number = rounded(row["mean"], row["std"], digits) if row["seeds"] else None
+    return Entry(number, not row["diverged"] and row["mean"] == best, " ".join(notes))
+
+
+def rounded(mean: float, std: float, digits: int = 3) -> Number:
+    """Digits up to the last shown of the std; scientific below 10^−3 and from 10^5 on.
+
+    >>> rounded(0.08312, 0.00412, 1)
+    Number(mean='0.083', std='0.004', exponent=0)
+    """
+    if not math.isfinite(mean):
+        return Number(str(mean), "", 0)
+    spread = std if math.isfinite(std) else 0.0
+    exponent = order(max(abs(mean), spread))
+    exponent = 0 if -3 <= exponent < 5 else exponent
+    smallest = order(spread) - digits + 1 if spread else order(mean) - digits
+    places = min(max(exponent - smallest, 0), 8)  # beyond, more digits only repeat the mean
+    shown = [f"{Decimal(repr(x)).scaleb(-exponent):.{places}f}" for x in (float(mean), float(spread))]
+    if not math.isfinite(std):
+        return Number(shown[0], "", exponent)
+    if spread and not float(shown[1]):
+        return Number(shown[0], f"{Decimal(repr(float(spread))).scaleb(-exponent):.0e}", exponent)
+    return Number(shown[0], shown[1] if spread else "0", exponent)
+
+
+def order(x: float) -> int:
+    """The power of ten of the first digit; 0 for 0."""
+    return Decimal(repr(float(x))).adjusted() if x else 0
+
+
+def place_text(name: str, value: Any) -> str:
+    if name != "budget":
+        return str(value)
+    return "last round" if value < 0 else f"{value:,.0f} bits"
+
+
+def footnote(frame: pd.DataFrame, rounds: bool) -> str:
+    """What is shown: metric, seeds, budgets in bits per node, and what the marks mean."""
+    first, trials = frame.iloc[0], frame["seeds"] + frame["diverged"]
+    metric = f"{first['metric']} relative to round 0" if first["relative"] else first["metric"]
+    problem = f"{first['problem']}: " if frame["problem"].nunique() == 1 else ""
+    seeds = f"{trials.min()}" if trials.min() == trials.max() else f"{trials.min()}–{trials.max()}"
+    over = "one seed" if seeds == "1" else f"mean ± std over {seeds} seeds"
+    bits = [f"{bits:,.0f}" for bits in frame["budget"].dropna().unique()]
+    places = [f"{' and '.join(bits)} bits per node"] if bits else []
+    places += ["the last round"] if frame["budget"].isna().any() else []
+    note = f"{problem}{metric}, {over}, at {' and at '.join(places)}."
+    if rounds:
+        note += " (rounds) completed."
+    if frame["diverged"].any():
+        note += " (k diverged): k runs left out of mean and std; such a cell is never marked best."
+    return note
+
+
+def _plain(entry: Entry, mark: str = "") -> str:
+    if entry.number is None:
+        return f"{NOTHING} {entry.notes}".rstrip()
+    mean, std, exponent = entry.number
+    number = f"{mean} ± {std}" if std else mean
+    if exponent:
+        number = f"({number})e{exponent}" if std else f"{mean}e{exponent}"
+    return f"{mark if entry.best else ''}{number}{mark if entry.best else ''} {entry.notes}".rstrip()
+
+
+def _rich(grid: Grid) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("method", no_wrap=True)
+    for name in grid.header:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for method, entries in grid.rows:
+        shown = [Text(_plain(entry), style="bold" if entry.best else "") for entry in entries]
+        table.add_row(Text(method), *shown)
+    return table
+
+
+def _text(grid: Grid) -> str:
+    console = Console(file=io.StringIO(), width=10_000, color_system=None)
+    with console.capture() as capture:
+        console.print(_rich(grid))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    return "\n".join([*(line for line in lines if line), grid.note]) + "\n"
+
+
+def _markdown(grid: Grid) -> str:
+    rows = [[method, *(_plain(entry, "**") for entry in entries)] for method, entries in grid.rows]
+    rule = ["---", *("---:" for _ in grid.header)]
+    table = [["method", *grid.header], rule, *rows]
+    lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in table]
+    return "\n".join([*lines, "", grid.note]) + "\n"
+
+
+def _csv(grid: Grid) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["method", *grid.header])
+    writer.writerows([method, *(_plain(entry) for entry in entries)] for method, entries in grid.rows)
+    return f"{file.getvalue()}# {grid.note}\n"
+
+
+def _latex(grid: Grid) -> str:
+    rows = [[tex(method), *(_latex_entry(entry) for entry in entries)] for method, entries in grid.rows]
+    lines = [" & ".join(row) + r" \\" for row in [["method", *map(tex, grid.header)], *rows]]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * len(grid.header)}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\par\footnotesize {tex(grid.note)}",
+            "",
+        ]
+    )
+
+
+def _latex_entry(entry: Entry) -> str:
+    if entry.number is None:
+        return tex(_plain(entry))
+    mean, std, exponent = entry.number
+    number = rf"{mean} \pm {std}" if std else mean
+    if exponent:
+        number = (rf"({number})" if std else number) + rf"\times 10^{{{exponent}}}"
+    number = rf"\mathbf{{{number}}}" if entry.best else number
+    return f"${number}$ {tex(entry.notes)}".rstrip()
+
+
+def tex(text: str) -> str:
+    """Text that means itself in LaTeX."""
+    return re.sub(r"[&%$#_{}\\~^–±]", lambda found: LATEX[found[0]], text)

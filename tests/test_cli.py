@@ -181,7 +181,7 @@ def test_the_version_is_the_package_s(run):
 
 
 def test_the_bill_fits_a_narrow_terminal(run, monkeypatch):
-    monkeypatch.setattr(cli, "WIDTH", 80)
+    monkeypatch.setattr("zocosmo.cli.common.WIDTH", 80)
     out = run("payload --d 2523136 --q 8192")[1]
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out

@@ -1,0 +1,59 @@
+"""The command `zocosmo`: each command parses, calls the library, prints.
+
+Results go to stdout. A user's mistake ends as one line on stderr and exit code 2.
+"""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+import zocosmo.cli.minimize  # each registers its commands
+import zocosmo.cli.payload
+import zocosmo.cli.study
+import zocosmo.cli.tape  # noqa: F401
+from zocosmo._version import __version__
+from zocosmo.cli.common import app, show_help
+from zocosmo.errors import ZocosmoError
+
+__all__ = ["app", "main"]
+
+UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry a click of its own
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        print(f"zocosmo {__version__}")
+        raise typer.Exit
+    show_help(context)
+
+
+def main() -> None:
+    """Run the command; turn every mistake of the user's into one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
+    except (ZocosmoError, UserMistake) as error:
+        code = _refuse(error.format_message() if isinstance(error, UserMistake) else str(error))
+    except MemoryError:
+        code = _refuse("not enough memory for that; ask for less")
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except OSError as error:
+        code = _refuse(str(error))
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
+    sys.exit(code)
+
+
+def _refuse(text: str) -> int:
+    print("zocosmo: " + " ".join(text.split()), file=sys.stderr)
+    return 2

@@ -1,0 +1,1 @@
+"""zocosmo minimize: a black box behind a command line."""

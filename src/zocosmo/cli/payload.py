@@ -1,0 +1,39 @@
+"""zocosmo payload: what one message costs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zocosmo.cli.common import DOption, QOption, app, as_numbers, output, print_json
+from zocosmo.core.values import VALUE_TYPES
+from zocosmo.errors import check_known, check_whole
+from zocosmo.report.figures import payload_figure
+from zocosmo.report.payload import payload_report, payload_tables
+
+
+@app.command()
+def payload(
+    d: DOption,
+    q: QOption,
+    value: Annotated[str, typer.Option(help=f"Value type: {', '.join(VALUE_TYPES)}.")] = "f32",
+    reuse: Annotated[str, typer.Option(help="Rounds that one coordinate list is kept for.")] = "1,10,50",
+    rounds: Annotated[int, typer.Option(help="Rounds that the seed is spread over.")] = 1000,
+    figure: Annotated[Path | None, typer.Option(help="Also draw the bill: .svg, .png or .pdf.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Print what one message costs under every codec, and the bound that no code can beat.
+
+    Example: zocosmo payload --d 6525621760 --q 8192
+    """
+    check_known("value type", value, VALUE_TYPES)
+    kept = tuple(check_whole("--reuse", k, 1) for k in as_numbers(reuse))
+    check_whole("--rounds", rounds, 1)
+    report = payload_report(d, q, value=value, reuse=kept, rounds=rounds)
+    if figure is not None:
+        payload_figure(report, figure)
+    if as_json:
+        print_json(report)
+    else:
+        console = output()
+        console.print(*payload_tables(report, about=console.width >= 120), sep="\n")

@@ -1,0 +1,245 @@
+"""zocosmo run, table, figure, methods, problems: from a config to a log to what people look at."""
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from zocosmo.cli.common import app, output
+from zocosmo.errors import InputError, check_known
+from zocosmo.files import replace_file
+
+if TYPE_CHECKING:
+    from zocosmo.experiments.plan import Plan
+    from zocosmo.experiments.run import Tick
+    from zocosmo.log import Log
+
+RUNS = Path("runs")  # where studies go, each in a folder named after its config
+
+Study = Annotated[Path, typer.Argument(help="A config that was run, its folder, or a log file.")]
+Metric = Annotated[
+    str, typer.Option(help="objective, local, disagreement, or a problem's own such as accuracy.")
+]
+Bits = Annotated[
+    list[int] | None, typer.Option("--bits", help="Budget in bits per node; repeat for several.")
+]
+
+
+@app.command()
+def run(
+    config: Annotated[Path, typer.Argument(help="A YAML file; configs/ has examples.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the log; runs/NAME if not given.")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds in place of the config's: 1,2,3 or 1-40.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a study that was stopped.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Start anew, whatever the folder holds.")
+    ] = False,
+    processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 1,
+    csv: Annotated[bool, typer.Option("--csv", help="Write log.csv instead of log.parquet.")] = False,
+) -> None:
+    """Run every trial of a config and write one log.
+
+    Example: zocosmo run configs/rosenbrock.yaml
+    """
+    from zocosmo.experiments.plan import load_plan
+    from zocosmo.experiments.run import run_plan
+
+    plan = load_plan(config, as_seeds(seeds) if seeds else None)
+    folder = RUNS / plan.name if out is None else out
+    with progress(plan) as tick:
+        try:
+            log = run_plan(
+                plan,
+                folder,
+                resume=resume,
+                replace_old=replace,
+                processes=processes,
+                tick=tick,
+                suffix=".csv" if csv else ".parquet",
+            )
+        except KeyboardInterrupt:
+            again = f"zocosmo run {config} --out {folder} --resume" + (f" --seeds {seeds}" if seeds else "")
+            print(f"zocosmo: stopped; what is done is kept. Go on with: {again}", file=sys.stderr)
+            raise
+    name, lost = "log.csv" if csv else "log.parquet", int(log.rows["diverged"].sum())
+    print(f"{folder / name}: {len(plan.trials)} trials, {lost} diverged, {len(log.rows)} rows")
+
+
+@app.command()
+def table(
+    study: Study,
+    bits: Bits = None,
+    metric: Metric = "objective",
+    relative: Annotated[bool, typer.Option("--relative", help="Divide by the value at round 0.")] = False,
+    rounds: Annotated[bool, typer.Option("--rounds", help="Show completed rounds too.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="At the last round, whatever it cost.")] = False,
+    against: Annotated[str, typer.Option(help="A method: paired differences from it, with intervals.")] = "",
+    fmt: Annotated[str, typer.Option("--format", help="text, markdown, csv or latex.")] = "text",
+    to: Annotated[Path | None, typer.Option(help="Write to a file instead.")] = None,
+) -> None:
+    """Print mean ± std over seeds at each budget, one row per method.
+
+    Example: zocosmo table configs/rosenbrock.yaml --bits 100000 --rounds
+    """
+    from zocosmo.report.budget import cells
+    from zocosmo.report.tables import FORMATS, render_cells, render_contrasts
+
+    check_known("format", fmt, FORMATS)
+    log = find_log(study)
+    budgets: list[Any] = [None] if last else list(bits or log.header["config"].get("budgets", [])) or [None]
+    if against:
+        text = render_contrasts(log.rows, budgets, against, metric, relative=relative, fmt=fmt)
+    else:
+        frame = cells(log.rows, budgets, metric=metric, relative=relative)
+        text = render_cells(frame, fmt, rounds=rounds, digits=2)
+    if to is None:
+        print(text, end="")
+    else:
+        replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+@app.command()
+def figure(
+    study: Study,
+    to: Annotated[list[Path] | None, typer.Option(help="A .png, .svg or .pdf; repeat for several.")] = None,
+    x: Annotated[str, typer.Option("--x", help="bits or round.")] = "bits",
+    metric: Metric = "objective",
+    bits: Bits = None,
+) -> None:
+    """Draw a metric against bits or rounds: a panel per graph, a line per method, a band over seeds.
+
+    Example: zocosmo figure configs/rosenbrock.yaml --to rosenbrock.png --to rosenbrock.svg
+    """
+    from zocosmo.report.curves import figure as draw
+
+    log = find_log(study)
+    marks = list(bits or log.header["config"].get("budgets", [])) if x == "bits" else []
+    for path in to or [Path(f"{study.stem}.png"), Path(f"{study.stem}.svg")]:
+        draw(log.rows, path, x=x, metric=metric, budgets=marks)
+        print(path)
+
+
+@app.command()
+def methods() -> None:
+    """List the methods and their parameters.
+
+    Example: zocosmo methods
+    """
+    from zocosmo.methods import METHODS
+
+    rows = []
+    for name, kind in METHODS.items():
+        fields = [
+            f.name if f.default is dataclasses.MISSING and f.name != "decay" else f"{f.name}={f.default}"
+            for f in dataclasses.fields(kind)
+            if f.name not in ("codec", "decay")
+        ]
+        rows.append((name, summary(kind), ", ".join(fields), ", ".join(kind.codecs)))
+    show(["method", "what it is", "parameters", "codecs"], rows)
+
+
+@app.command()
+def problems() -> None:
+    """List the problems and their parameters.
+
+    Example: zocosmo problems
+    """
+    from zocosmo.problems import PROBLEMS
+
+    rows = []
+    for name, builder in PROBLEMS.items():
+        given = [p for p in inspect.signature(builder).parameters.values() if p.name not in ("n", "seed")]
+        options = [p.name if p.default is p.empty else f"{p.name}={p.default}" for p in given]
+        rows.append((name, summary(builder), ", ".join(options)))
+    show(["problem", "what it is", "parameters"], rows)
+
+
+def show(header: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    listing = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in header:
+        listing.add_column(name, no_wrap=name == header[0])
+    for row in rows:
+        listing.add_row(*row)
+    output().print(listing)
+
+
+def summary(thing: object) -> str:
+    """First line of a docstring, without labels of the paper."""
+    return (inspect.getdoc(thing) or "").splitlines()[0].split("   [")[0].rstrip(" .:")
+
+
+def find_log(study: Path) -> "Log":
+    """The log of a config that was run, of a folder, or the file itself."""
+    from zocosmo.log import read_log
+
+    folder = RUNS / study.stem if study.suffix in (".yaml", ".yml") else study
+    if study.suffix in (".parquet", ".csv"):
+        return read_log(study)
+    for name in ("log.parquet", "log.csv"):
+        if (folder / name).exists():
+            return read_log(folder / name)
+    unfinished = " (it was stopped; go on with --resume)" if (folder / "plan.json").exists() else ""
+    raise InputError(
+        f"there is no log in {folder}{unfinished}; run the study first: zocosmo run CONFIG --out {folder}"
+    )
+
+
+def as_seeds(text: str) -> list[int | str]:
+    """1,2,3 or 1-40, or both; anything else between commas is a seed of text."""
+    seeds: list[int | str] = []
+    for part in text.split(","):
+        span = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", part)
+        if span and int(span[1]) > int(span[2]):
+            raise InputError(f"seeds {part} run backwards; write {span[2]}-{span[1]}")
+        if span:
+            seeds += range(int(span[1]), int(span[2]) + 1)
+        elif part:
+            seeds.append(int(part) if re.fullmatch(r"[0-9]{1,18}", part) else part)
+    if not seeds:
+        raise InputError(f"--seeds {text!r} names no seed; write 1,2,3 or 1-40")
+    return seeds
+
+
+class progress:  # noqa: N801 — used as a function
+    """A live line on stderr while a plan runs: node-rounds a second, best objective, bits, time left."""
+
+    def __init__(self, plan: "Plan") -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        total = plan.rounds * sum(dict(trial.graph)["n"] for trial in plan.trials)
+        self._bar = Progress(
+            TextColumn(plan.name),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %  {task.fields[rate]} node-rounds/s"),
+            TextColumn("best {task.fields[best]}  {task.fields[bits]} bits/node"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("run", total=total, rate="–", best="–", bits="–")
+        self._done: dict[int, int] = {}
+        self._best = float("inf")
+
+    def __enter__(self) -> "Tick":
+        self._bar.start()
+        return self._tick
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def _tick(self, now: Any) -> None:
+        self._done[now.batch] = now.rounds
+        self._best = min(self._best, now.best)
+        done, elapsed = sum(self._done.values()), self._bar.tasks[0].elapsed or 0.0
+        rate = f"{done / elapsed:,.0f}" if elapsed > 0 else "–"
+        self._bar.update(
+            self._task, completed=done, rate=rate, best=f"{self._best:.4g}", bits=f"{now.bits:,.0f}"
+        )

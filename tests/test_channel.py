@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from zocosmo.channel import WIRES, MemoryChannel, tree_messages
+from zocosmo.core.message import CODECS
+from zocosmo.core.values import F64
+from zocosmo.errors import GraphError, InputError
+from zocosmo.graphs.graph import complete, erdos_renyi, grid, path, ring, star
+from zocosmo.graphs.weights import metropolis
+
+
+def channel(*graphs, d=20, wire="f64", codecs=("values",), dtype="float64"):
+    return MemoryChannel(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype)
+
+
+@given(st.integers(2, 9), st.floats(0.3, 1.0), st.integers(0, 99))
+def test_mixing_is_the_weight_matrix(n, p, seed):
+    """To rounding: n additions of numbers up to about 5."""
+    graph = erdos_renyi(n, p, seed)
+    y = np.random.default_rng(seed).normal(size=(n, 3))
+    assert np.abs(channel(graph).mix(y) - metropolis(graph).matrix() @ y).max() < 1e-13
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_wire_keeps_the_average_when_mixing(wire):
+    y = np.random.default_rng(1).normal(size=(6, 5))
+    mixed = channel(star(6), wire=wire).mix(y)
+    assert np.abs(mixed.mean(axis=0) - y.mean(axis=0)).max() < 1e-15
+
+
+@pytest.mark.parametrize("wire", ["f16", "bf16", "f32"])
+def test_a_lossy_wire_loses_something(wire):
+    y = np.random.default_rng(1).normal(size=(6, 5))
+    assert (channel(ring(6), wire=wire).mix(y) != channel(ring(6)).mix(y)).any()
+
+
+def test_graphs_side_by_side_mix_as_each_alone():
+    graphs = [ring(6), star(6), erdos_renyi(6, 0.5, 1)]
+    y = np.random.default_rng(2).normal(size=(3, 6, 4))
+    alone = [channel(graph).mix(each) for graph, each in zip(graphs, y, strict=True)]
+    assert_array_equal(channel(*graphs).mix(y), np.stack(alone))
+
+
+def test_pairs_get_their_mean_and_the_idle_get_themselves():
+    y = np.array([[1.0], [3.0], [10.0]])
+    assert channel(path(3)).mix_pairs(y, np.array([1, 0, 2])).tolist() == [[2.0], [2.0], [10.0]]
+
+
+def test_only_links_that_carried_something_are_charged():
+    wire = channel(path(3), codecs=("values", "indexed"))
+    wire.mix_pairs(np.ones((3, 4)), np.array([1, 0, 2]))
+    price = CODECS["indexed"].bits(20, 4, F64)
+    ledger = wire.ledger("indexed")
+    assert (ledger.link(0, 1), ledger.link(1, 0)) == (price, price)
+    assert ledger.link(1, 2).total == ledger.link(2, 1).total == 0
+
+
+def test_runs_are_charged_for_the_links_of_their_own_graph():
+    wire = channel(ring(6), complete(6))
+    wire.mix(np.ones((2, 6, 4)))
+    assert wire.ledger("values").counts.sum(axis=(1, 2)).tolist() == [12 * 4 * 64, 30 * 4 * 64]
+
+
+def test_reading_the_bill_twice_charges_once():
+    wire = channel(ring(6))
+    wire.mix(np.ones((6, 4)))
+    assert wire.ledger("values").network() == wire.ledger("values").network()
+
+
+def test_a_nominal_wire_charges_32_bits_and_loses_nothing():
+    y = np.random.default_rng(3).normal(size=(4, 2))
+    wire = channel(ring(4), wire="nominal_f32")
+    assert_array_equal(wire.mix(y), channel(ring(4)).mix(y))
+    assert wire.ledger("values").network().total == 8 * 2 * 32
+
+
+def test_a_message_of_all_coordinates_names_none():
+    wire = channel(ring(4), d=3, codecs=("indexed",))
+    wire.mix(np.ones((4, 3)))
+    assert wire.ledger("indexed").network().indices == 0
+
+
+@pytest.mark.parametrize("graph", [path(7), star(7), ring(7), grid(6), complete(5)], ids=lambda g: g.name)
+def test_a_flood_crosses_n_times_n_minus_one_links_of_the_graph(graph):
+    counts = tree_messages(graph)
+    assert sum(counts.values()) == graph.n * (graph.n - 1)
+    assert set(counts) <= set(graph.links)
+    assert len(counts) == 2 * (graph.n - 1)
+
+
+def test_a_wide_wire_under_narrow_states_is_refused():
+    with pytest.raises(InputError, match="use wire f32"):
+        channel(ring(4), wire="f64", dtype="float32")
+
+
+def test_sending_to_all_needs_a_complete_graph():
+    with pytest.raises(GraphError, match="complete"):
+        channel(ring(4)).to_all(np.ones((4, 2)))
+
+
+def test_large_graphs_find_their_links_without_a_table():
+    """1,100² pairs are past the table: the search must charge the same links."""
+    wire, partners = channel(ring(1100)), np.arange(1100) ^ 1
+    wire.mix_pairs(np.ones((1100, 1)), partners)
+    ledger = wire.ledger("values")
+    assert (ledger.link(0, 1).total, ledger.link(1, 2).total, ledger.network().total) == (64, 0, 1100 * 64)

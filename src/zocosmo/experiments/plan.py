@@ -46,10 +46,11 @@ class Trial:
     seed: Seed
     labels: tuple[str, str, str]  # problem, graph, method
 
+    def graph_of(self) -> Graph:
+        return build_graph(self.graph, self.seed)
+
     def run(self) -> Run:
-        spec = dict(self.graph)
-        schedule = spec.pop("schedule", "auto")
-        graph = build_graph(tuple(spec.items()), self.seed)
+        graph, schedule = self.graph_of(), dict(self.graph)["schedule"]
         return Run(self.method, graph, build_problem(self.problem, graph.n, self.seed), self.seed, schedule)
 
 
@@ -127,7 +128,8 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
                 labels = problem_name, graph_name, named or method_name
                 trial = Trial(number, problem, spec, method, seed, labels)
                 if k == 0:
-                    run = at(config, graph_where, trial.run)
+                    at(config, graph_where, trial.graph_of)
+                    run = at(config, ("problem",), trial.run)
                     at(config, where, method.check, run.world)
                 number += 1
                 yield trial
@@ -242,7 +244,7 @@ def _short(value: Any) -> str:
 def build_graph(spec: Spec, seed: Seed) -> Graph:
     """The graph of a trial; a random one without a seed of its own takes the trial's."""
     options = dict(spec)
-    kind = options.pop("kind")
+    kind, _ = options.pop("kind"), options.pop("schedule")
     if "seed" in options and options["seed"] is None:
         options["seed"] = seed
     return GRAPHS[kind](**options)

@@ -175,6 +175,11 @@ class DataProblem:
     l2: Array  # () or (trials, 1)
     _sample: dict[int, tuple[Array, Index]] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def structure(self) -> tuple[str, int | None]:
+        """What problems that stack have in common, beside their size."""
+        return self.source, self.batch
+
     def scores(self, features: Array, x: Array) -> Array:
         """Scores of examples (…, m, features) under parameters (…, d): shape (…, columns, m)."""
         raise NotImplementedError

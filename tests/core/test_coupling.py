@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from zocosmo.core import COUPLINGS, Tape, balanced_support, draw_signs, draw_support
+from zocosmo.graphs import SCHEDULES
+from zocosmo.graphs.graph import path
 
 PAIRS = np.array([0, 2, 4]), np.array([1, 3, 5])
 
@@ -58,3 +60,18 @@ def test_every_coupling_shifts_states_of_the_pairs(name):
     one, each = u.shift(np.zeros(40), 1.0), u.shift(np.zeros((3, 40)), 1.0)
     assert (np.broadcast_to(one, (3, 40)) == each).all()
     assert np.count_nonzero(each) == 15
+
+
+@pytest.mark.parametrize("name", COUPLINGS)
+@pytest.mark.parametrize("rule", [draw_support, balanced_support])
+def test_directions_by_node_are_those_of_their_pairs(name, rule):
+    """Many tapes and rounds at once; on a path some nodes idle."""
+    schedule, tape, t = SCHEDULES["maximal"](path(7)), Tape.stack([3, 4]), np.arange(5)[:, None]
+    partners = schedule.partners(tape[None, :], t)
+    u = COUPLINGS[name].by_node(tape[None, :], t, partners, d=30, q=4, rule=rule)
+    index, signs = (np.broadcast_to(part, (5, 2, 7, 4)) for part in (u.index, u.signs))
+    for r, k, i in np.ndindex(5, 2, 7):
+        if (j := partners[r, k, i]) != i:
+            pair = COUPLINGS[name].directions(tape[k], r, i, int(j), d=30, q=4, rule=rule)
+            assert pair.index.tolist() == index[r, k, i].tolist()
+            assert pair.signs.tolist() == signs[r, k, i].tolist()

@@ -4,8 +4,10 @@ A coupling is two facts. G and S see the same supports, and S and I the same sig
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.core.support import Direction, SupportRule, draw_signs, draw_support
 from zocosmo.core.tape import Ids, Tape
@@ -35,6 +37,39 @@ class Coupling:
         support = rule(tape, t, *(pair if self.own_support else ()), d=d, q=q)
         signs = draw_signs(tape, t, *(pair if self.own_signs else ()), q=support.q)
         return Direction(support.index, d, signs)
+
+    def by_node(
+        self,
+        tape: Tape,
+        t: Ids,
+        partners: NDArray[np.int64],
+        *,
+        d: int,
+        q: int,
+        rule: SupportRule = draw_support,
+    ) -> Direction:
+        """`directions` at every node of matchings, partners of shape (…, n), drawn once for each pair.
+
+        Both ends get their pair's; what all pairs share has one row for all nodes. Idle nodes, which ask
+        nothing, get the first coordinates.
+        """
+        lead = partners.shape[:-1]
+        at = np.nonzero(partners > np.arange(partners.shape[-1]))  # the lower end of each pair
+        tapes = Tape.of_keys(np.broadcast_to(tape.keys, (*lead, tape.keys.shape[-1]))[at[:-1]])
+        rounds, ids = np.broadcast_to(t, lead)[at[:-1]], (at[-1], partners[at])
+        whole = tape[..., None], np.asarray(t)[..., None]
+        support = rule(tapes, rounds, *ids, d=d, q=q) if self.own_support else rule(*whole, d=d, q=q)
+        size = support.q
+        signs = draw_signs(tapes, rounds, *ids, q=size) if self.own_signs else draw_signs(*whole, q=size)
+
+        def spread(rows: NDArray[Any], idle: NDArray[Any]) -> NDArray[Any]:
+            out = np.empty((*partners.shape, size), rows.dtype)
+            out[...] = idle
+            out[at] = out[(*at[:-1], partners[at])] = rows
+            return out
+
+        index = spread(support.index, np.arange(size)) if self.own_support else support.index
+        return Direction(index, d, spread(signs, np.ones((), np.int8)) if self.own_signs else signs)
 
 
 G = Coupling("G", own_support=False, own_signs=False)

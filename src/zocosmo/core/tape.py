@@ -55,10 +55,11 @@ class Tape:
     @classmethod
     def stack(cls, seeds: Sequence[Seed]) -> "Tape":
         """One tape with a leading axis of seeds."""
-        return cls._of(np.frombuffer(b"".join(map(tape_key, seeds)), np.uint8).reshape(-1, 32))
+        return cls.of_keys(np.frombuffer(b"".join(map(tape_key, seeds)), np.uint8).reshape(-1, 32))
 
     @classmethod
-    def _of(cls, keys: Bytes) -> "Tape":
+    def of_keys(cls, keys: Bytes) -> "Tape":
+        """From keys of other tapes, shape (…, 32)."""
         tape = cls.__new__(cls)
         tape.keys = keys
         return tape
@@ -70,7 +71,9 @@ class Tape:
     def __getitem__(self, where: Any) -> "Tape":
         axes = where if isinstance(where, tuple) else (where,)
         rest = () if any(axis is Ellipsis for axis in axes) else (Ellipsis,)
-        return self._of(self.keys[(*axes, *rest, slice(None))])  # the last axis is the key, and stays whole
+        return self.of_keys(
+            self.keys[(*axes, *rest, slice(None))]
+        )  # the last axis is the key, and stays whole
 
     def __repr__(self) -> str:
         return f"Tape(shape={self.shape}, commitment={self.commitment()[:8]}…)"

@@ -47,15 +47,8 @@ class EdgeLocal(Sparse):
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         partners = world.schedule.partners(tape, t)  # line 3
-        u = COUPLINGS[self.coupling].directions(  # line 5
-            tape[..., None],
-            np.asarray(t)[..., None],
-            world.nodes,
-            partners,
-            d=world.d,
-            q=self.q,
-            rule=RULES[self.rule],
-        )
+        coupling, rule = COUPLINGS[self.coupling], RULES[self.rule]
+        u = coupling.by_node(tape, t, partners, d=world.d, q=self.q, rule=rule)  # line 5
         return Draw(u, partners)
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:

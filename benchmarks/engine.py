@@ -65,7 +65,7 @@ def evaluations(problem: Quadratic, x: np.ndarray, rounds: int, log_every: int) 
 
 
 def by_hand(seed: int, rounds: int, n: int = 8, d: int = 32, q: int = 4) -> float:
-    """One run of edge-local ZO-COSMO, coupling I, with noise and momentum: a line for each of the algorithm's."""
+    """One run of edge-local ZO-COSMO, coupling I, with noise and momentum: line by line."""
     rng = np.random.default_rng(seed)
     H, b = rng.uniform(1, 4, size=(n, d)), rng.normal(size=(n, d))
     x, m = np.full((n, d), d**-0.5), np.zeros((n, d))

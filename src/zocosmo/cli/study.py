@@ -88,7 +88,7 @@ def table(
     Example: zocosmo table configs/rosenbrock.yaml --bits 100000 --rounds
     """
     from zocosmo.report.budget import cells
-    from zocosmo.report.tables import FORMATS, render_cells, render_contrasts
+    from zocosmo.report.tables import FORMATS, render_cells, render_contrasts, rich_cells
 
     check_known("format", fmt, FORMATS)
     log = find_log(study)
@@ -98,7 +98,9 @@ def table(
     else:
         frame = cells(log.rows, budgets, metric=metric, relative=relative)
         text = render_cells(frame, fmt, rounds=rounds, digits=2)
-    if to is None:
+    if to is None and not against and fmt == "text" and sys.stdout.isatty():
+        output().print(rich_cells(frame, rounds=rounds, digits=2))  # the best in bold
+    elif to is None:
         print(text, end="")
     else:
         replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from zocosmo.errors import InputError, check_known
-from zocosmo.report.budget import check_metric
+from zocosmo.report.budget import GREATER_IS_BETTER, check_metric
 from zocosmo.report.figures import new_panels, save_figure
 
 # Okabe and Ito's colours without the yellow, which is lost on white: apart for every kind of colour vision.
@@ -36,7 +36,8 @@ class Curve(NamedTuple):
 def figure(
     log: pd.DataFrame, to: Path, *, x: str = "bits", metric: str = "objective", budgets: Sequence[float] = ()
 ) -> None:
-    """Draw a metric against the bits per node or the round; budgets become dashed verticals."""
+    """Draw a metric against the bits per node or the round; budgets become dashed verticals, and the axis
+    ends a little after the largest."""
     check_known("x", x, ACROSS)
     check_metric(log, metric)
     if log.empty:
@@ -52,9 +53,11 @@ def figure(
     unit, name = unit_of(log, x, budgets)
     curves = {labels: curves_of(part, metric) for labels, part in groups.items()}
     for k, (axes, (labels, lines)) in enumerate(zip(panels, curves.items(), strict=True)):
-        draw(axes, lines, styles(methods), x, unit)
+        draw(axes, lines, styles(methods), x, unit, linear=metric in GREATER_IS_BETTER)
         for bits in budgets:
             axes.axvline(bits / unit, **BUDGET)
+        if budgets:
+            axes.set_xlim(right=min(axes.get_xlim()[1], 1.15 * max(budgets) / unit))
         axes.set_title(title(labels, log), fontsize=10)
         axes.set_xlabel(name, fontsize=9)
         if k % columns == 0:
@@ -88,13 +91,15 @@ def curve(log: pd.DataFrame, metric: str) -> Curve:
     return Curve(points[points["runs"] == going].drop(columns="runs"), len(lost))
 
 
-def draw(axes: Any, lines: dict[str, Curve], looks: dict[str, dict[str, Any]], x: str, unit: float) -> None:
-    """The lines of one panel, on a log axis where every value from round 1 on is positive.
+def draw(
+    axes: Any, lines: dict[str, Curve], looks: dict[str, dict[str, Any]], x: str, unit: float, *, linear: bool
+) -> None:
+    """The lines of one panel, on a log axis where every value from round 1 on is positive, unless `linear`.
 
     Round 0 does not decide: nodes that start together have no disagreement, and then it is not drawn.
     """
     later = [points.loc[points["round"] > 0, "least"].min() for points, _ in lines.values()]
-    log_axis = all(least > 0 for least in later if not pd.isna(least))
+    log_axis = not linear and all(least > 0 for least in later if not pd.isna(least))
     if log_axis:
         axes.set_yscale("log")
     for method, (points, _) in lines.items():

@@ -17,9 +17,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## two peers agree on a support, exchange values only, mix exactly; then the bill
-	$(BIN)/python examples/two_peers.py
-	$(BIN)/zocosmo payload --d 6525621760 --q 8192
+demo: $(STAMP) ## the paper's main comparison: three graphs, three methods, five seeds; table and figure
+	$(BIN)/zocosmo run configs/rosenbrock.yaml --out build/demo --replace
+	$(BIN)/zocosmo table build/demo --bits 100000 --rounds
+	$(BIN)/zocosmo table build/demo --bits 100000 --against ZO-COSMO
+	$(BIN)/zocosmo figure build/demo --to build/demo/rosenbrock.png --to build/demo/rosenbrock.svg
 
 test: $(STAMP) ## the test suite
 	$(PYTEST) -n 2 -q
@@ -37,6 +39,8 @@ bench: $(STAMP) ## every benchmark, each against its floor or peer in the same r
 	$(BIN)/python benchmarks/support.py
 	$(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/peers.py
 
 docs: $(STAMP) ## the documentation, served on localhost
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve

@@ -1,6 +1,6 @@
 """Two peers in two processes: agree on a support, exchange values only, mix exactly, read the bill.
 
-They share a seed and a manifest, never their states. Run it with: make demo
+They share a seed and a manifest, never their states. Run it with: python examples/two_peers.py
 """
 
 import multiprocessing

@@ -57,7 +57,8 @@ def figure(
         for bits in budgets:
             axes.axvline(bits / unit, **BUDGET)
         if budgets:
-            axes.set_xlim(right=min(axes.get_xlim()[1], 1.15 * max(budgets) / unit))
+            end = min(axes.get_xlim()[1], 1.15 * max(budgets) / unit)
+            axes.set_xlim(-0.03 * end, end)
         axes.set_title(title(labels, log), fontsize=10)
         axes.set_xlabel(name, fontsize=9)
         if k % columns == 0:

@@ -103,7 +103,7 @@ def test_a_study_that_is_stopped_goes_on_to_the_same_bytes(straight, tmp_path, m
     assert not (tmp_path / "parts").exists()
 
 
-def test_an_interrupt_leaves_a_snapshot(tmp_path, straight):
+def test_a_study_interrupted_by_its_caller_goes_on_too(tmp_path, straight):
     def tick(progress):
         raise KeyboardInterrupt
 

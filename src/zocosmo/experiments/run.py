@@ -7,6 +7,8 @@ what is on disk is whole, and a resumed study ends in the same log.
 import json
 import math
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -134,35 +136,41 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Path | Non
 def _advance(
     plan: Plan, sim: Simulation, rows: "_Rows", half: Path | None, tell: Callable[[float, float], None]
 ) -> None:
-    """Round after round to the end of the plan; a snapshot now and then, and on the way out."""
+    """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
     saved = time.monotonic()
-
-    def snapshot() -> None:
-        if half is not None:
-            _save(
-                half,
-                {
-                    **{f"sim.{k}": v for k, v in sim.arrays().items()},
-                    **{f"rows.{k}": v for k, v in rows.columns().items()},
-                },
-            )
-
-    at_rest = True
-    try:
+    with _between_rounds() as stop:
         while sim.t < plan.rounds and sim.alive.any():
-            at_rest = False
             sim.round()
             if sim.t % plan.log_every == 0:
                 tell(*rows.take(sim.checkpoint()))
-            at_rest = True
-            if time.monotonic() - saved > SNAPSHOT_EVERY:
-                snapshot()
+            if half is not None and (stop.asked or time.monotonic() - saved > SNAPSHOT_EVERY):
+                now = {f"sim.{name}": array for name, array in sim.arrays().items()}
+                _save(half, now | {f"rows.{name}": array for name, array in rows.columns().items()})
                 saved = time.monotonic()
-    except KeyboardInterrupt:
-        if at_rest:  # else the state is between two rounds: the last snapshot stands
-            snapshot()
-        raise
+            if stop.asked:
+                raise KeyboardInterrupt
     tell(rows.best, rows.bits)
+
+
+class _between_rounds:  # noqa: N801 — used as a function
+    """Holds an interrupt back until a round is over, when states are whole; a second one is not held."""
+
+    asked = False
+
+    def __enter__(self) -> "_between_rounds":
+        self._main = threading.current_thread() is threading.main_thread()  # others get no signals
+        if self._main:
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._main:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
 
 
 class _Rows:
@@ -217,8 +225,8 @@ def _run_batches(
 ) -> list[Columns]:
     if processes <= 1 or len(batches) <= 1:
         return [run_batch(plan, trials, k, parts[k], tick) for k, trials in enumerate(batches)]
-    context = get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(batches)), mp_context=context) as pool:
+    pool = ProcessPoolExecutor(min(processes, len(batches)), mp_context=get_context("spawn"))
+    try:
         waiting: dict[Future[Columns], int] = {}
         for k, trials in enumerate(batches):
             numbers = [trial.number for trial in trials]
@@ -231,6 +239,8 @@ def _run_batches(
             best = float(np.nanmin(columns[k]["objective"], initial=math.inf))
             tick(Progress(k, plan.rounds * sum(nodes), best, float(columns[k]["bits"].max())))
         return columns
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _run_elsewhere(plan: Plan, numbers: Sequence[int], number: int, part: Path | None) -> Columns:

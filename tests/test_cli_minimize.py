@@ -1,0 +1,143 @@
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from zocosmo import cli
+from zocosmo.functions import Command
+from zocosmo.optimizer import minimize
+
+AWK = 'awk "{s += ($1-3)^2} END {print s}" {file}'
+FIXED = ["--q", "1", "--eta", "0.1", "--mu", "0.5"]
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """The command in this process, in an empty folder: exit code, stdout, stderr."""
+
+    def call(*words):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["zocosmo", "minimize", *words])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_command_is_the_library_s_minimize(run):
+    code, out, err = run("--command", AWK, "--d", "3", "--nodes", "4", "--rounds", "6", "--json", *FIXED)
+    same = minimize(Command(AWK, 4), [0.0] * 3, rounds=6, q=1, eta=0.1, mu=0.5, seed="0")
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (report["x"], report["fun"], report["nfev"]) == (same.x.tolist(), same.fun, same.nfev)
+
+
+def test_the_result_is_a_short_table(run):
+    code, out, _ = run("--command", AWK, "--d", "9", "--start", "3", "--rounds", "2", *FIXED)
+    assert code == 0
+    assert "3, 3, 3, 3, 3, 3, 3, 3, … (9 in all)" in out
+    for words in ("loss at the average", "q = 1, eta = 0.1, mu = 0.5", "All 2 rounds are done."):
+        assert words in out
+
+
+def test_what_is_suggested_is_shown_with_its_reasons(run):
+    _, out, _ = run("--command", AWK, "--d", "2", "--rounds", "1")
+    assert "q = 1: an eighth of d = 2 or 1" in out
+    assert "c = 2 is the largest curvature met" in out
+
+
+@pytest.mark.parametrize("given", ["1,-2.5,3e0", "@x0.txt"])
+def test_a_start_is_a_list_or_a_file(run, tmp_path, given):
+    (tmp_path / "x0.txt").write_text("1\n-2.5, 3e0\n")
+    _, out, _ = run("--command", AWK, "--x0", given, "--rounds", "0", "--json", *FIXED)
+    assert json.loads(out)["x"] == [1.0, -2.5, 3.0]
+
+
+def test_out_holds_the_result_and_its_log(run, tmp_path):
+    words = ["--d", "2", "--rounds", "12", "--nodes", "2", "--out", "result.json", "--json"]
+    _, out, _ = run("--command", AWK, *words, *FIXED)
+    written = json.loads((tmp_path / "result.json").read_text())
+    log = written.pop("log")
+    assert written == json.loads(out)
+    assert [row["round"] for row in log] == [0, 10, 12]
+    assert log[0]["query_loss"] is None
+
+
+def test_a_budget_and_a_graph_of_edges(run):
+    words = ["--graph", "0-1,1-2", "--budget", "300", "--method", "edge_local", "--coupling", "G"]
+    report = json.loads(run("--command", AWK, "--d", "2", "--json", *words, *FIXED)[1])
+    assert (report["status"], report["method"]["kind"]) == (1, "edge_local")
+    assert 300 - 2 * 64 / 3 < report["bits"] <= 300
+
+
+def test_a_run_that_diverges_is_exit_code_1(run):
+    words = ["--q", "1", "--eta", "1e9", "--mu", "0.5", "--rounds", "99", "--json"]
+    code, out, err = run("--command", AWK, "--d", "1", *words)
+    report = json.loads(out)
+    assert (code, err, report["success"], report["fun"]) == (1, "", False, None)
+
+
+BAD = {
+    "--d 2": "--command",
+    "--command rig --d 2 --rounds 1": "with {x} or {file}; got 'rig'",
+    "--command './rig {x}' --d 2 --rounds 1": "node 0, round 0, probe at x0: './rig' cannot be started",
+    "--command 'false {x}' --d 2 --rounds 1": "ended with exit code 1",
+    """--command 'sh -c "sleep 9" {x}' --d 2 --rounds 1 --timeout 0.1""": "within 0.1 s and was killed",
+    "--command 'cat {file}' --d 2": "give --rounds, --budget",
+    "--command 'cat {file}' --rounds 1": "give --d",
+    "--command 'cat {file}' --rounds 1 --d 0": "got --d 0",
+    "--command 'cat {file}' --rounds 1 --x0 1,a": "'a'",
+    "--command 'cat {file}' --rounds 1 --x0 @none": "file none cannot be read",
+    "--command 'cat {file}' --rounds 1 --x0 1,2 --d 3": "--x0 has 2 numbers, but --d is 3",
+    "--command 'cat {file}' --rounds 1 --x0 ,": "--x0 has 0 numbers",
+    "--command 'cat {file}' --rounds 1 --d 2 --graph ring": "needs --n",
+    "--command 'cat {file}' --rounds 1 --d 2 --method adam": "choose from cosmo",
+    "--command 'cat {file}' --rounds 1 --d 2 --coupling G": "has no 'coupling'",
+    "--command 'cat {file}' --budget 9 --d 2": "a single node sends nothing",
+    "--command 'cat {file}' --rounds 1 --d 2 --out no/r.json": "folder no does not exist",
+    "--command 'cat {file}' --rounds 1 --d 2 --workers 0": "workers must be 1 or more",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_a_mistake_is_one_line_and_exit_code_2(run, line):
+    code, out, err = run(*shlex.split(line))
+    assert (code, out) == (2, "")
+    assert err.startswith("zocosmo: ")
+    assert err.count("\n") == 1
+    assert BAD[line] in err
+
+
+def test_the_example_in_the_help_can_be_pasted():
+    """By a shell, as a person would: quotes and dollars must survive it."""
+    environment = {**os.environ, "COLUMNS": "200"}
+    command = [sys.executable, "-m", "zocosmo", "minimize", "--help"]
+    text = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60).stdout
+    (example,) = [line.split("Example: ")[1] for line in text.splitlines() if "Example: " in line]
+    pasted = example.replace("zocosmo", f"{sys.executable} -m zocosmo", 1) + " --json"
+    out = subprocess.run(pasted, shell=True, capture_output=True, text=True, timeout=60).stdout
+    assert json.loads(out)["fun"] < 1e-9
+
+
+def test_help_needs_no_heavy_library():
+    heavy = "('scipy', 'pandas', 'zocosmo.optimizer')"
+    code = f"import sys, zocosmo.cli; print([name for name in {heavy} if name in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "[]\n"
+
+
+def test_the_bar_is_drawn_on_a_terminal_only(run, monkeypatch):
+    """Under a pretended terminal the rounds appear on stderr; stdout is the same."""
+    words = ["--command", AWK, "--d", "1", "--rounds", "3", "--json", *FIXED]
+    quiet = run(*words)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setattr("zocosmo.cli.minimize.is_terminal", lambda: True)
+    code, out, err = run(*words)
+    assert (code, out) == quiet[:2]
+    assert quiet[2] == ""
+    assert "round 3" in err

@@ -4,12 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from zocosmo.channel import WIRES, MemoryChannel, tree_messages
+from zocosmo.channel import WIRES, MemoryChannel
 from zocosmo.core.message import CODECS
 from zocosmo.core.values import F64
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import complete, erdos_renyi, grid, path, ring, star
 from zocosmo.graphs.weights import metropolis
+from zocosmo.traffic import tree_messages
 
 
 def channel(*graphs, d=20, wire="f64", codecs=("values",), dtype="float64"):
@@ -107,3 +108,12 @@ def test_large_graphs_find_their_links_without_a_table():
     wire.mix_pairs(np.ones((1100, 1)), partners)
     ledger = wire.ledger("values")
     assert (ledger.link(0, 1).total, ledger.link(1, 2).total, ledger.network().total) == (64, 0, 1100 * 64)
+
+
+def test_many_rounds_unread_are_counted_all_the_same():
+    """More rounds than are kept waiting, of two sizes."""
+    wire, partners = channel(ring(6)), np.arange(6) ^ 1
+    for t in range(150):
+        wire.mix_pairs(np.ones((6, 1 + t % 2)), partners)
+    assert wire.ledger("values").link(0, 1).values == 75 * 64 + 75 * 2 * 64
+    assert sum(map(len, wire._traffic._paired.values())) == 0

@@ -18,8 +18,7 @@ from zocosmo.errors import GraphError, InputError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.weights import metropolis
-
-MOST_TABLED = 2**20  # node pairs whose link is looked up in a table; above that, by search
+from zocosmo.traffic import Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -75,12 +74,12 @@ class Channel(ABC):
             raise InputError("wire f64 spends 64 bits on states of float32; use wire f32 or dtype float64")
         links = sorted({link for graph in set(self.graphs) for link in graph.links})
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
-        self._links = _Links(self.graphs, links)
+        self._traffic = Traffic(self.graphs, links)
 
     def mix(self, y: Values) -> Values:
         """All neighbours: Σ_j w_ij y_j; over a lossy wire y_i + Σ_j w_ij (Q(y_j) − Q(y_i)), as W is symmetric
         and so keeps the average for any Q."""
-        self._links.everywhere(y.shape[-1])
+        self._traffic.everywhere(y.shape[-1])
         sent = self.wire.round(y)
         if self.wire.is_lossless(y.dtype):
             return self._weighted(sent)
@@ -95,7 +94,7 @@ class Channel(ABC):
 
         A node that is its own partner gets its own values back, and nothing is charged.
         """
-        self._links.paired(y.shape[-1], partners)
+        self._traffic.paired(y.shape[-1], partners)
         sent = self.wire.round(y)
         theirs = self._swap(sent, partners)
         half = y.dtype.type(0.5)
@@ -104,7 +103,7 @@ class Channel(ABC):
 
     def mix_lifted(self, values: Values, index: Index) -> Values:
         """Σ_j w_ij Lift(values_j), all d coordinates: messages name coordinates of their own."""
-        self._links.everywhere(values.shape[-1])
+        self._traffic.everywhere(values.shape[-1])
         lifted = np.zeros((*values.shape[:-1], self.d), values.dtype)
         np.put_along_axis(lifted, index, values, axis=-1)
         return self._weighted(lifted)
@@ -112,7 +111,7 @@ class Channel(ABC):
     def mix_overlaps(self, y: Values, index: Index) -> Values:
         """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
         q = y.shape[-1]
-        self._links.everywhere(q)
+        self._traffic.everywhere(q)
         sent, out = self.wire.round(y), y.copy()
         rows_out, rows_sent, rows_index = (a.reshape(-1, q) for a in (out, sent, index))
         places = self._hear(index)
@@ -127,17 +126,17 @@ class Channel(ABC):
         for graph in set(self.graphs):
             if len(graph.edges) != graph.n * (graph.n - 1) // 2:
                 raise GraphError(f"sending to all in one stage needs a complete graph, got {graph!r}")
-        self._links.everywhere(values.shape[-1])
+        self._traffic.everywhere(values.shape[-1])
         return self._gather(self.wire.round(values))
 
     def flood(self, values: Values) -> Values:
         """Q(values) of every node at every other, relayed over a spanning tree, one message at a time."""
-        self._links.over_trees(values.shape[-1])
+        self._traffic.over_trees(values.shape[-1])
         return self._gather(self.wire.round(values))
 
     def ledger(self, codec: str) -> Ledger:
         """The bill under one codec, all messages so far included."""
-        for size, messages in self._links.settle():
+        for size, messages in self._traffic.settle():
             for name, ledger in self._bills.items():
                 named = "dense" if size == self.d and name != "seed_scalar" else name
                 ledger.charge(messages, CODECS[named].bits(self.d, size, self.wire.charged))
@@ -234,97 +233,3 @@ def _meet(mine: Index, theirs: Index, d: int) -> tuple[Index, NDArray[np.bool_]]
     keys, wanted = (theirs + shift).reshape(-1), mine + shift
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return at, keys[at] == wanted
-
-
-class _Links:
-    """Messages sent since the last settlement, by size; counted on links only when someone reads the bill."""
-
-    def __init__(self, graphs: Sequence[Graph], links: Sequence[tuple[int, int]]) -> None:
-        self.graphs, self.links, self.n = graphs, links, graphs[0].n
-        self._keys = np.array([i * self.n + j for i, j in links], np.int64)
-        self._everywhere: dict[int, int] = {}
-        self._paired: dict[int, list[Partners]] = {}
-        self._trees: dict[int, int] = {}
-
-    def everywhere(self, size: int) -> None:
-        self._everywhere[size] = self._everywhere.get(size, 0) + 1
-
-    def paired(self, size: int, partners: Partners) -> None:
-        self._paired.setdefault(size, []).append(partners.reshape(-1, self.n))
-
-    def over_trees(self, size: int) -> None:
-        self._trees[size] = self._trees.get(size, 0) + 1
-
-    def settle(self) -> Iterator[tuple[int, Index]]:
-        """(size, messages by run and link) of all that was sent; then nothing is owed."""
-        for size, times in self._everywhere.items():
-            yield size, times * self._present
-        for size, partners in self._paired.items():
-            yield size, self._count(np.stack(partners))
-        for size, times in self._trees.items():
-            yield size, times * self._tree_counts
-        self._everywhere, self._paired, self._trees = {}, {}, {}
-
-    def _count(self, partners: Partners) -> Index:
-        """Messages by run and link of many rounds of pairs, partners of shape (rounds, runs, n)."""
-        runs = len(self.graphs)
-        partners = np.broadcast_to(partners, (len(partners), runs, self.n))
-        nodes = np.arange(self.n)
-        run, key = (
-            np.broadcast_to(np.arange(runs)[:, None], partners.shape)[partners != nodes],
-            (nodes * self.n + partners)[partners != nodes],
-        )
-        place = self._place(key)
-        counts = np.bincount(run * len(self.links) + place, minlength=runs * len(self.links))
-        return counts.reshape(runs, len(self.links))
-
-    def _place(self, key: Index) -> Index:
-        if self.n * self.n > MOST_TABLED:
-            return np.searchsorted(self._keys, key)
-        if "_table" not in self.__dict__:
-            self._table = np.zeros(self.n * self.n, np.int64)
-            self._table[self._keys] = np.arange(len(self._keys))
-        return self._table[key]
-
-    @property
-    def _present(self) -> Index:
-        """Which links each run has."""
-        if "_has" not in self.__dict__:
-            sets = {graph: set(graph.links) for graph in set(self.graphs)}
-            rows = {graph: [link in have for link in self.links] for graph, have in sets.items()}
-            self._has = np.array([rows[graph] for graph in self.graphs], np.int64).reshape(
-                len(self.graphs), -1
-            )
-        return self._has
-
-    @property
-    def _tree_counts(self) -> Index:
-        """How many messages cross each link when one from every node is relayed over the spanning tree."""
-        if "_over" not in self.__dict__:
-            rows = {graph: tree_messages(graph) for graph in set(self.graphs)}
-            counts = [[rows[graph].get(link, 0) for link in self.links] for graph in self.graphs]
-            self._over = np.array(counts, np.int64).reshape(len(self.graphs), -1)
-        return self._over
-
-
-def tree_messages(graph: Graph) -> dict[tuple[int, int], int]:
-    """Messages on each link of node 0's breadth-first tree when every node's goes to all: N(N − 1) in sum.
-
-    A message crosses an edge away from its source, so a link carries one for every node behind it.
-
-    >>> from zocosmo.graphs.graph import path
-    >>> tree_messages(path(3))
-    {(2, 1): 1, (1, 2): 2, (1, 0): 2, (0, 1): 1}
-    """
-    parent, order = {0: 0}, [0]
-    for i in order:
-        for j in graph.neighbours[i]:
-            if j not in parent:
-                parent[j] = i
-                order.append(j)
-    below = dict.fromkeys(order, 1)
-    out = {}
-    for i in reversed(order[1:]):
-        below[parent[i]] += below[i]
-        out[i, parent[i]], out[parent[i], i] = below[i], graph.n - below[i]
-    return out

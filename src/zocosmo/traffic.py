@@ -1,0 +1,115 @@
+"""Traffic: how many messages crossed which links. Counted only when someone reads the bill."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.graphs.graph import Graph
+from zocosmo.graphs.matching import Partners
+
+MOST_TABLED = 2**20  # node pairs whose link is looked up in a table; above that, by search
+MOST_WAITING = 64  # matchings that are kept before they are counted
+
+Index = NDArray[np.int64]
+
+
+class Traffic:
+    """Messages sent since the last settlement, by size, over the graphs of many runs."""
+
+    def __init__(self, graphs: Sequence[Graph], links: Sequence[tuple[int, int]]) -> None:
+        self.graphs, self.links, self.n = graphs, links, graphs[0].n
+        self._keys = np.array([i * self.n + j for i, j in links], np.int64)
+        self._everywhere: dict[int, int] = {}
+        self._paired: dict[int, list[Partners]] = {}
+        self._counted: dict[int, Index] = {}
+        self._trees: dict[int, int] = {}
+
+    def everywhere(self, size: int) -> None:
+        self._everywhere[size] = self._everywhere.get(size, 0) + 1
+
+    def paired(self, size: int, partners: Partners) -> None:
+        waiting = self._paired.setdefault(size, [])
+        waiting.append(partners.reshape(-1, self.n))
+        if len(waiting) == MOST_WAITING:
+            self._counted[size] = self._counted.get(size, 0) + self._count(np.stack(waiting))
+            waiting.clear()
+
+    def over_trees(self, size: int) -> None:
+        self._trees[size] = self._trees.get(size, 0) + 1
+
+    def settle(self) -> Iterator[tuple[int, Index]]:
+        """(size, messages by run and link) of all that was sent; then nothing is owed."""
+        for size, times in self._everywhere.items():
+            yield size, times * self._present
+        for size, partners in self._paired.items():
+            if partners:
+                yield size, self._count(np.stack(partners))
+        yield from self._counted.items()
+        for size, times in self._trees.items():
+            yield size, times * self._tree_counts
+        self._everywhere, self._paired, self._counted, self._trees = {}, {}, {}, {}
+
+    def _count(self, partners: Partners) -> Index:
+        """Messages by run and link of many rounds of pairs, partners of shape (rounds, runs, n)."""
+        runs = len(self.graphs)
+        partners = np.broadcast_to(partners, (len(partners), runs, self.n))
+        nodes = np.arange(self.n)
+        sending = partners != nodes
+        run = np.broadcast_to(np.arange(runs)[:, None], partners.shape)[sending]
+        place = self._place((nodes * self.n + partners)[sending])
+        counts = np.bincount(run * len(self.links) + place, minlength=runs * len(self.links))
+        return counts.reshape(runs, len(self.links))
+
+    def _place(self, key: Index) -> Index:
+        if self.n * self.n > MOST_TABLED:
+            return np.searchsorted(self._keys, key)
+        return self._table[key]
+
+    @cached_property
+    def _table(self) -> Index:
+        """The place of each link, by sender · n + receiver."""
+        table = np.zeros(self.n * self.n, np.int64)
+        table[self._keys] = np.arange(len(self._keys))
+        return table
+
+    @cached_property
+    def _present(self) -> Index:
+        """Which links each run has."""
+        sets = {graph: set(graph.links) for graph in set(self.graphs)}
+        rows = {graph: [link in have for link in self.links] for graph, have in sets.items()}
+        return self._by_run(rows)
+
+    @cached_property
+    def _tree_counts(self) -> Index:
+        """How many messages cross each link when one from every node is relayed over the spanning tree."""
+        counts = {graph: tree_messages(graph) for graph in set(self.graphs)}
+        rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in counts.items()}
+        return self._by_run(rows)
+
+    def _by_run(self, rows: Mapping[Graph, Sequence[int]]) -> Index:
+        return np.array([rows[graph] for graph in self.graphs], np.int64).reshape(len(self.graphs), -1)
+
+
+def tree_messages(graph: Graph) -> dict[tuple[int, int], int]:
+    """Messages on each link of node 0's breadth-first tree when every node's goes to all: N(N − 1) in sum.
+
+    A message crosses an edge away from its source, so a link carries one for every node behind it.
+
+    >>> from zocosmo.graphs.graph import path
+    >>> tree_messages(path(3))
+    {(2, 1): 1, (1, 2): 2, (1, 0): 2, (0, 1): 1}
+    """
+    parent, order = {0: 0}, [0]
+    for i in order:
+        for j in graph.neighbours[i]:
+            if j not in parent:
+                parent[j] = i
+                order.append(j)
+    below = dict.fromkeys(order, 1)
+    out = {}
+    for i in reversed(order[1:]):
+        below[parent[i]] += below[i]
+        out[i, parent[i]], out[parent[i], i] = below[i], graph.n - below[i]
+    return out

@@ -22,6 +22,9 @@ from zocosmo.report.payload import payload_report
 DOCS = Path(__file__).parent
 TABLES = {
     "CODECS": "Codecs by name",
+    "DECAYS": "Schedules of the step size by name",
+    "METHODS": "Methods by name",
+    "PROBLEMS": "Builders of problems by name",
     "COUPLINGS": "G, S and I by name",
     "FRAME_BITS": "What a frame's header costs",
     "GRAPHS": "Builders of graphs by name",
@@ -45,7 +48,14 @@ def reference_page() -> str:
         "For the most common names: " + ", ".join(f"`{name}`" for name in sorted(root)) + ".",
         "",
     ]
-    for module in ("zocosmo.core", "zocosmo.graphs", "zocosmo.errors"):
+    for module in (
+        "zocosmo.core",
+        "zocosmo.graphs",
+        "zocosmo.methods",
+        "zocosmo.problems",
+        "zocosmo.sim",
+        "zocosmo.errors",
+    ):
         loaded = importlib.import_module(module)
         names = sorted(getattr(loaded, "__all__", None) or _errors())
         lines += [f"## `{module}`", "", "| name | what it is |", "| --- | --- |"]

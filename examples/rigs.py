@@ -6,8 +6,7 @@ a round. The best common setting is the average of the four optima. Run it with:
 
 import numpy as np
 
-from zocosmo.optimizer import minimize
-from zocosmo.suggest import suggest
+from zocosmo import minimize, suggest
 
 KNOBS, ROUNDS = 12, 400
 
@@ -32,9 +31,9 @@ def main() -> None:
     result = minimize(
         rigs, np.zeros(KNOBS), q=hint.q, eta=hint.eta, mu=hint.mu, rounds=ROUNDS, wire="f32", measure=True
     )
-    print(result.log.iloc[::8].to_string(index=False, float_format=lambda value: f"{value:,.4g}"))
+    print(result.log.iloc[::8].round(4).to_string(index=False))
     away = float(np.abs(result.x - best).max())
-    print(f"\n{result.message} Every knob is within {away:.2f} of the best common setting.")
+    print(f"\n{result.message} Every knob is within {away:.3f} of the best common setting.")
     print(f"{result.nfev:,} readings; each rig sent {result.bits:,.0f} bits to its two neighbours, where")
     print(f"sending all {KNOBS} knobs would have taken {ROUNDS * 2 * 32 * KNOBS:,}.")
 

@@ -6,6 +6,9 @@ Direction(d=1000000, q=4, index=[132365, 268355, 451137, 481347])
 """
 
 from zocosmo._version import __version__
+from zocosmo.blackbox.minimize import minimize
+from zocosmo.blackbox.optimizer import Optimizer
+from zocosmo.blackbox.suggest import suggest
 from zocosmo.core import (
     CODECS,
     COUPLINGS,
@@ -27,11 +30,15 @@ from zocosmo.core import (
 )
 from zocosmo.errors import ZocosmoError
 from zocosmo.graphs import GRAPHS, SCHEDULES, Graph, matching, metropolis
+from zocosmo.methods import METHODS
+from zocosmo.problems import PROBLEMS
 
 __all__ = [
     "CODECS",
     "COUPLINGS",
     "GRAPHS",
+    "METHODS",
+    "PROBLEMS",
     "SCHEDULES",
     "VALUE_TYPES",
     "Bits",
@@ -41,6 +48,7 @@ __all__ = [
     "Ledger",
     "Manifest",
     "Message",
+    "Optimizer",
     "Support",
     "Tape",
     "ZocosmoError",
@@ -52,5 +60,7 @@ __all__ = [
     "frame",
     "matching",
     "metropolis",
+    "minimize",
+    "suggest",
     "unframe",
 ]

@@ -149,7 +149,7 @@ class Simulation:
         )
 
     def arrays(self) -> Arrays:
-        """All that an exact continuation needs."""
+        """All that an exact continuation needs: the arrays themselves, to be saved before the next round."""
         state = {f"state.{name}": part for name, part in self.state._asdict().items() if part is not None}
         bills = {f"bits.{codec}": self.channel.ledger(codec).counts for codec in self.codecs}
         frozen = {f"frozen.{run}": x for run, x in self.frozen.items()}

@@ -3,11 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zocosmo.blackbox.functions import Functions
+from zocosmo.blackbox.suggest import best_level, resolution, suggest, suggest_q
+from zocosmo.core.support import draw_direction
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, OracleError
-from zocosmo.functions import Functions
 from zocosmo.problems import rosenbrock
-from zocosmo.suggest import best_level, resolution, suggest, suggest_q
 
 D = 16
 X0 = np.linspace(0.5, 1.5, D)
@@ -55,6 +56,12 @@ def test_a_linear_loss_moves_by_a_trust_length_and_says_so():
     assert any("linear as far as seen" in reason for reason in found.reasons)
 
 
+def test_a_nearly_linear_loss_does_not_leap_by_its_faint_curvature():
+    found = suggest(lambda x: x.sum() + 1e-9 * bowl(x), X0, q=1)
+    assert found.curvature == pytest.approx(1e-9, rel=1e-3)
+    assert found.eta * D * found.slope == pytest.approx(0.015, rel=1e-6)
+
+
 def test_mu_falls_with_the_third_derivative_and_rises_with_the_noise():
     def curved(x):
         return float(np.exp(3 * x).sum())
@@ -76,13 +83,15 @@ def test_coarse_answers_are_noticed(rule):
 
 
 def test_the_noise_is_measured():
-    """15 degrees of freedom for each of 4 nodes: the estimate is within 4/√120 = 37 % with 4 sigma."""
-    found = suggest([noisy(bowl, 0.5, f"node {i}") for i in range(4)], X0, n=4)
-    assert found.noise == pytest.approx(0.5, rel=0.37)
+    """31 + 32 degrees of freedom for each of 4 nodes: 4 sigma of the estimate are 4/√504 = 18 %."""
+    found = suggest([noisy(bowl, 0.5, f"node {i}") for i in range(4)], X0, n=4, probes=32)
+    assert found.noise == pytest.approx(0.5, rel=0.18)
 
 
-def test_pure_noise_is_hopeless_and_says_so():
-    found = suggest([noisy(lambda x: 0.0, 1.0, f"node {i}") for i in range(4)], X0, n=4)
+@pytest.mark.parametrize("key", "abcdef")
+def test_pure_noise_is_hopeless_and_says_so(key):
+    """32 slopes would have to show 2.25 times the variance of noise: less than once in a hundred draws."""
+    found = suggest([noisy(lambda x: 0.0, 1.0, f"{key}{i}") for i in range(4)], X0, n=4)
     assert found.signal_to_noise < 1
     assert any(reason.startswith("hopeless") for reason in found.reasons)
 
@@ -137,6 +146,14 @@ def test_problems_can_be_probed():
     assert suggest(problem, problem.x0, n=3).signal_to_noise > 1e3
 
 
+def test_probes_go_where_no_round_goes():
+    asked = []
+    suggest(lambda x: asked.append(tuple(x)) or bowl(x), X0, q=8, reach=0.25)
+    rounds = {tuple(draw_direction(Tape(0), t, d=D, q=8).shift(X0, 0.25)) for t in range(8)}
+    assert rounds.isdisjoint(asked)
+    assert tuple(draw_direction(Tape(0), 2**63, d=D, q=8).shift(X0, 0.25)) in asked
+
+
 def test_seeds_choose_the_directions():
     first, again, other = (suggest(wall, X0, q=2, seed=seed) for seed in (0, 0, 1))
     assert first == again
@@ -156,6 +173,14 @@ def test_the_best_level_balances_noise_and_truncation():
     mu = 8.0 ** -np.arange(7)
     assert best_level(1 + mu[:, None] ** 2, 1e-4 / mu) == 2
     assert best_level(np.ones((7, 1)), 1e-4 / mu) == 0
+
+
+def test_noise_is_not_taken_for_truncation():
+    """Neighbours that differ by μ² and the noise of both: the choice is the one that μ² alone would make."""
+    mu = 8.0 ** -np.arange(7)
+    noise = 1e-4 / mu
+    differ = np.sqrt(mu[:-1] ** 4 + noise[:-1] ** 2 + noise[1:] ** 2)
+    assert best_level(np.append(0.0, differ.cumsum())[:, None], noise) == 2
 
 
 @given(st.integers(0, 6), st.lists(st.integers(1, 10**5), min_size=3, max_size=6))

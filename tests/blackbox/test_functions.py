@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zocosmo.blackbox.functions import Command, Functions, Vectorized, as_oracle, as_start, count_nodes
 from zocosmo.errors import InputError, OracleError
-from zocosmo.functions import Command, Functions, Vectorized, as_oracle, as_start, count_nodes
 from zocosmo.problems import rosenbrock
 
 X = np.arange(12.0).reshape(4, 3)

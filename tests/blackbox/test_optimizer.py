@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zocosmo.blackbox.functions import Functions
+from zocosmo.blackbox.minimize import minimize
+from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.errors import GraphError, InputError, OracleError
-from zocosmo.functions import Functions
 from zocosmo.graphs import complete, path, ring, star
 from zocosmo.methods import METHODS, Cosmo, Dense, EdgeLocal, Method
 from zocosmo.methods.base import Draw, State, own_directions
-from zocosmo.optimizer import Optimizer, minimize
 from zocosmo.oracle import TwoQuery
 from zocosmo.problems import rosenbrock
 from zocosmo.sim import Run, Simulation
@@ -340,6 +341,14 @@ def test_what_is_missing_is_suggested_and_every_method_then_descends(name):
     assert result.nfev >= result.suggestion.queries + 2 * 100
 
 
+@pytest.mark.parametrize(("name", "size"), [("cosmo", 2), ("rand_k", 2), ("dense", 16), ("com_dszo", 16)])
+def test_probes_are_as_wide_as_the_method_s_directions(name, size):
+    """uᵀ(2I)u = 2 × the coordinates of u; com_dszo queries all of them and sends q."""
+    found = minimize(bowl, np.ones(16), rounds=0, method=name).suggestion
+    assert found.curvature == pytest.approx(2 * size, rel=1e-9)
+    assert found.q == (16 if name == "dense" else 2)
+
+
 def test_q_alone_is_suggested_without_a_query():
     result = minimize(bowl, np.ones(80), rounds=5, eta=0.01, mu=0.1)
     assert (result.method.q, result.suggestion.q, result.suggestion.queries) == (10, 10, 0)
@@ -407,8 +416,7 @@ def test_nodes_may_start_apart():
 
 def test_importing_the_optimizer_is_quick():
     """Heavy libraries are imported where a result is made, not before."""
-    code = (
-        "import sys, zocosmo.optimizer; print([m for m in ('scipy', 'pandas', 'typer') if m in sys.modules])"
-    )
+    heavy = "('scipy', 'pandas', 'typer')"
+    code = f"import sys, zocosmo.blackbox.minimize; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "[]\n"

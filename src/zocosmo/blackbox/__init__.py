@@ -1,0 +1,1 @@
+"""For people with a black box: their functions as oracles, suggestions, ask and tell, `minimize`."""

@@ -1,0 +1,374 @@
+"""Oracles over people's own code: Python functions, one vectorised function, or an external program.
+
+Every answer is checked and every query counted. What goes wrong is an `OracleError` of one line that names
+the node, the round and the query: "node 3, round 17, query x + μu: the loss is nan; …".
+"""
+
+import errno
+import math
+import numbers
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from zocosmo.errors import InputError, OracleError, check_whole
+from zocosmo.oracle import Mask, Oracle, Problem, Values
+
+BRIEF = 200  # characters of a foreign message that are quoted
+NUMBER = "return one finite number"
+
+Fun = Callable[..., Any]
+
+
+class Query(NamedTuple):
+    """Which answer is being waited for, so that an error can say so."""
+
+    node: int | None  # None: all at once
+    t: int
+    where: str  # "query x + μu"
+
+    def error(self, found: str, remedy: str) -> OracleError:
+        who = "all nodes" if self.node is None else f"node {self.node}"
+        return OracleError(f"{who}, round {self.t}, {self.where}: {found}; {remedy}")
+
+    def finite(self, number: float) -> float:
+        if math.isfinite(number):
+            return number
+        remedy = "lower eta or mu, or return a large finite number where the loss is not defined"
+        raise self.error(f"the loss is {number:g}", remedy)
+
+
+class UserOracle(ABC):
+    """An oracle that asks nodes one by one, or `workers` of them at a time; answers do not depend on which.
+
+    Each node gets a copy of its x that it may scribble on. Where several nodes fail, the lowest is reported,
+    and `queries` counts the nodes up to it. The first call of a round is x + μu, the second x − μu.
+    """
+
+    def __init__(self, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
+        self.n, self.workers = check_whole("n", n, 1), check_whole("workers", workers, 1)
+        if timeout is not None and not 0 < timeout < math.inf:
+            raise InputError(f"timeout is a number of seconds above 0, got {timeout}; None waits for ever")
+        self.timeout = timeout
+        self.queries = np.zeros(self.n, np.int64)
+        self._calls = (-1, 0)  # of which round, how many
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:
+        t_before, calls = self._calls
+        calls = calls if t == t_before else 0
+        self._calls = (-1, 0)  # a round that fails is asked again from its start
+        answers = self.ask(x, t, "query x − μu" if calls % 2 else "query x + μu", active=active)
+        self._calls = (t, calls + 1)
+        return answers
+
+    def measure(self, x: Values, t: int) -> Values:
+        """f_i(x) of every node at one common x of shape (d,); queries that no round pays for."""
+        return self.ask(np.broadcast_to(x, (self.n, x.shape[-1])), t, "at the average")
+
+    def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
+        """Answers for x (…, n, d), 0.0 for nodes outside `active`; errors say `where`."""
+        lead = x.shape[:-1]
+        if x.ndim < 2 or lead[-1] != self.n:
+            raise InputError(f"x must have shape (…, {self.n}, d), got {x.shape}")
+        rows, answers = x.reshape(-1, x.shape[-1]), np.zeros(math.prod(lead))
+        asked = np.flatnonzero(np.broadcast_to(True if active is None else active, lead)).tolist()
+        found = self._each([partial(self._at, rows, row, t, where) for row in asked])
+        for row in asked:
+            self.queries[row % self.n] += 1
+            answers[row] = next(found)
+        return answers.reshape(lead)
+
+    def _at(self, rows: Values, row: int, t: int, where: str) -> float:
+        query = Query(row % self.n, t, where)
+        return query.finite(self._one(rows[row].copy(), query))
+
+    @abstractmethod
+    def _one(self, x: Values, query: Query) -> float:
+        """f_i(x) as it comes, or an OracleError."""
+
+    def _each(self, calls: Sequence[Callable[[], float]]) -> Iterator[float]:
+        """What the calls give, in their order; the first error in that order ends them all."""
+        if self.workers == 1:
+            yield from (call() for call in calls)
+            return
+        self._pool = self._pool or ThreadPoolExecutor(self.workers, "zocosmo")
+        futures = [self._pool.submit(call) for call in calls]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)  # nobody is still asking when an error is reported
+
+
+class Functions(UserOracle):
+    """One function f(x) → number for all nodes, or one for each.
+
+    With `keyed` it is called as f(x, t): a loss that samples can fix its sample by the round, which the two
+    queries of a round share. A function that passes `timeout` is given up, though Python cannot stop it.
+
+    >>> oracle = Functions([lambda x: x.sum(), lambda x: x.max()], n=2)
+    >>> oracle(np.array([[1.0, 2.0], [3.0, 4.0]]), t=0).tolist(), oracle.queries.tolist()
+    ([3.0, 4.0], [1, 1])
+    """
+
+    def __init__(
+        self,
+        fun: Fun | Sequence[Fun],
+        n: int,
+        *,
+        keyed: bool = False,
+        timeout: float | None = None,
+        workers: int = 1,
+    ) -> None:
+        super().__init__(n, timeout=timeout, workers=workers)
+        self.funs = [fun] * self.n if callable(fun) else list(fun)
+        self.keyed = keyed
+        if len(self.funs) != self.n:
+            raise InputError(f"{self.n} nodes need {self.n} functions, or one for all; got {len(self.funs)}")
+        for i, each in enumerate(self.funs):
+            if not callable(each):
+                raise InputError(f"the loss of node {i} must be a function, got {_brief(repr(each))}")
+
+    def _one(self, x: Values, query: Query) -> float:
+        assert query.node is not None
+        call = partial(self.funs[query.node], x, *((query.t,) if self.keyed else ()))
+        try:
+            answer = call() if self.timeout is None else _within(self.timeout, call)
+        except _TooLate:
+            found = f"the function gave no answer within {self.timeout:g} s"
+            raise query.error(found, "raise timeout, or make it faster") from None
+        except Exception as error:
+            raise _raised(query, error) from error
+        return _number(answer, query)
+
+
+class Vectorized(UserOracle):
+    """One function for all nodes at once: fun(X) with X of shape (n, d) gives n losses; keyed, fun(X, t).
+
+    Rows of nodes outside `active` are passed along, but what comes back for them is neither read nor counted.
+    """
+
+    def __init__(self, fun: Fun, n: int, *, keyed: bool = False) -> None:
+        super().__init__(n)
+        if not callable(fun):
+            raise InputError(f"the vectorised loss must be one function, got {_brief(repr(fun))}")
+        self.fun, self.keyed = fun, keyed
+
+    def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
+        self._row: dict[int, Values] = {}  # answers of all nodes by run, each asked for once
+        return super().ask(x, t, where, active=active)
+
+    def _at(self, rows: Values, row: int, t: int, where: str) -> float:
+        run, node = divmod(row, self.n)
+        if run not in self._row:
+            self._row[run] = self._all(rows[run * self.n : (run + 1) * self.n].copy(), Query(None, t, where))
+        return Query(node, t, where).finite(float(self._row[run][node]))
+
+    def _one(self, x: Values, query: Query) -> float:
+        raise NotImplementedError  # never one node alone
+
+    def _all(self, x: Values, query: Query) -> Values:
+        try:
+            answers = np.asarray(self.fun(x, query.t) if self.keyed else self.fun(x))
+        except Exception as error:
+            raise _raised(query, error) from error
+        if answers.shape != (self.n,) or answers.dtype.kind not in "iuf":
+            found = f"the losses are {answers.dtype} of shape {answers.shape}"
+            raise query.error(found, f"return {self.n} numbers, one for each node")
+        return answers
+
+
+class Command(UserOracle):
+    """An external program for each query, started without a shell.
+
+    In the template {x} becomes the values separated by commas (exact: they read back to the same floats),
+    {file} the path of a text file with one value a line, {node} and {round} their numbers. The last line that
+    the program prints is the loss. A program that passes `timeout` is killed, with all that it started.
+    """
+
+    def __init__(self, template: str, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
+        super().__init__(n, timeout=timeout, workers=workers)
+        try:
+            self.words = shlex.split(template)
+        except ValueError as error:
+            raise InputError(f"the command cannot be split into words: {error}; got {template!r}") from None
+        if not any("{x}" in word or "{file}" in word for word in self.words):
+            raise InputError(f"the command must say where x goes, with {{x}} or {{file}}; got {template!r}")
+
+    def _one(self, x: Values, query: Query) -> float:
+        texts = [repr(value) for value in x.tolist()]
+        with tempfile.TemporaryDirectory(prefix="zocosmo-") as folder:
+            file = Path(folder) / "x.txt"
+            file.write_text("\n".join(texts) + "\n")
+            parts = {"x": ",".join(texts), "file": str(file), "node": str(query.node), "round": str(query.t)}
+            words = [re.sub(r"\{(x|file|node|round)\}", lambda m: parts[m[1]], word) for word in self.words]
+            lines = [line.strip() for line in self._run(words, query).splitlines() if line.strip()]
+        if not lines:
+            raise query.error("the program printed nothing", "print the loss on the last line of stdout")
+        try:
+            return float(lines[-1])
+        except ValueError:
+            found = f"the program's last line is {_brief(lines[-1])!r} and no number"
+            raise query.error(found, "print the loss on the last line of stdout") from None
+
+    def _run(self, words: list[str], query: Query) -> str:
+        """What the program prints."""
+        pipe, none = subprocess.PIPE, subprocess.DEVNULL
+        try:
+            process = subprocess.Popen(words, stdin=none, stdout=pipe, stderr=pipe, start_new_session=True)
+        except OSError as error:
+            raise self._unstarted(words[0], error, query) from error
+        with process:
+            try:
+                out, err = process.communicate(timeout=self.timeout)
+            except BaseException as error:
+                _kill(process)
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                found = f"the program did not end within {self.timeout:g} s and was killed"
+                raise query.error(found, "raise timeout, or make it faster") from None
+        if process.returncode:
+            said = _brief((err.decode(errors="replace").strip().splitlines() or ["nothing on stderr"])[-1])
+            code = process.returncode
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise query.error(f"the program {how}: {said}", "make it end with exit code 0")
+        return out.decode(errors="replace")
+
+    @staticmethod
+    def _unstarted(program: str, error: OSError, query: Query) -> OracleError:
+        if error.errno == errno.E2BIG:
+            return query.error("x is too long for a command line", "use {file} instead of {x}")
+        found = f"{program!r} cannot be started: {error.strerror}"
+        return query.error(found, "check its path and permissions; no shell is used")
+
+
+def as_oracle(
+    fun: Any,
+    n: int,
+    *,
+    vectorized: bool = False,
+    keyed: bool = False,
+    timeout: float | None = None,
+    workers: int = 1,
+) -> Oracle:
+    """Whatever people hand over as an oracle for n nodes; oracles and problems pass as they are."""
+    if isinstance(fun, UserOracle | Problem):
+        if fun.n != n:
+            raise InputError(f"the oracle answers for {fun.n} nodes, but there are {n}; make them agree")
+        if vectorized or keyed or timeout is not None or workers != 1:
+            raise InputError("vectorized, keyed, timeout and workers are set where an oracle is made")
+        return fun
+    if not vectorized:
+        return Functions(fun, n, keyed=keyed, timeout=timeout, workers=workers)
+    if timeout is not None or workers != 1:
+        raise InputError("a vectorised loss is one call for all nodes: leave out timeout and workers")
+    return Vectorized(fun, n, keyed=keyed)
+
+
+def as_start(x0: ArrayLike, n: int) -> Values:
+    """x0 of shape (d,), the same for all, or (n, d), as new states (n, d)."""
+    start = np.asarray(x0)
+    if start.ndim not in (1, 2) or start.dtype.kind not in "iuf" or not start.size:
+        raise InputError(f"x0 must be numbers of shape (d,) or (n, d), got {start.dtype} of {start.shape}")
+    if start.ndim == 2 and len(start) != n:
+        raise InputError(f"x0 has {len(start)} rows for {n} nodes; give one row a node, or one x0 for all")
+    if not np.isfinite(start).all():
+        raise InputError("x0 must be finite")
+    return np.broadcast_to(start.astype(np.float64, copy=False), (n, start.shape[-1])).copy()
+
+
+def count_nodes(fun: Any, x0: ArrayLike, graph: int | None, n: int | None) -> int:
+    """How many nodes there are, from all that says so."""
+    said: dict[str, int | None] = {"n": n, "graph": graph}
+    if isinstance(fun, UserOracle | Problem):
+        said["the oracle"] = fun.n
+    elif isinstance(fun, Sequence):
+        said["the list of functions"] = len(fun)
+    elif not callable(fun):
+        raise InputError(f"fun must be a function, a list of functions or an oracle, got {fun!r:.80}")
+    if np.ndim(x0) == 2:
+        said["x0"] = len(np.asarray(x0))
+    counts = {who: check_whole(who, count, 1) for who, count in said.items() if count is not None}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{who}: {count}" for who, count in counts.items())
+        raise InputError(f"the number of nodes must be the same everywhere, got {found}")
+    return next(iter(counts.values()), 1)
+
+
+def _number(answer: Any, query: Query) -> float:
+    """A plain number, NumPy's, or an array of size 1; NaN and infinities pass."""
+    if isinstance(answer, numbers.Real) and not isinstance(answer, bool):
+        try:
+            return float(answer)
+        except OverflowError:
+            return math.inf
+    try:
+        array = np.asarray(answer)
+    except Exception:
+        raise query.error(f"the loss is {_brief(repr(answer))}", NUMBER) from None
+    if array.size == 1 and array.dtype.kind in "iuf":
+        return float(array.reshape(()))
+    shaped = array.ndim and array.dtype.kind in "iuf"
+    raise query.error(
+        f"the loss is {f'an array of shape {array.shape}' if shaped else _brief(repr(answer))}", NUMBER
+    )
+
+
+class _TooLate(Exception):
+    """Not TimeoutError, which a function may raise itself."""
+
+
+def _within(seconds: float, call: Callable[[], Any]) -> Any:
+    """What the call gives or raises, waited for so long; in a daemon thread, as nothing can end it."""
+    done: list[tuple[Any, BaseException | None]] = []
+
+    def target() -> None:
+        try:
+            done.append((call(), None))
+        except BaseException as error:
+            done.append((None, error))
+
+    thread = threading.Thread(target=target, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not done:
+        raise _TooLate
+    answer, error = done[0]
+    if error is not None:
+        raise error
+    return answer
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """The program and all that it started; whatever is left of them."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        process.kill()
+
+
+def _raised(query: Query, error: Exception) -> OracleError:
+    found = f"the function raised {type(error).__name__}: {_brief(str(error))}"
+    return query.error(found, "make it return a number for every x")
+
+
+def _brief(text: str) -> str:
+    """On one line, and not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= BRIEF else line[: BRIEF - 1] + "…"

@@ -1,0 +1,238 @@
+"""A whole run in one call, with a result as SciPy's optimisers give it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes
+from zocosmo.blackbox.optimizer import Optimizer
+from zocosmo.blackbox.suggest import Suggestion, q_reason, suggest, suggest_only_q, suggest_q
+from zocosmo.core.tape import Seed
+from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.graphs.graph import GRAPHS, Graph, ring
+from zocosmo.methods import METHODS
+from zocosmo.methods.base import Method, World, check_number
+from zocosmo.oracle import Oracle, Problem, Values, objective
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
+DONE, SPENT, STOPPED, DIVERGED = range(4)
+
+
+def minimize(
+    fun: Any,
+    x0: ArrayLike,
+    *,
+    graph: Graph | str | None = None,
+    n: int | None = None,
+    method: str | Method = "cosmo",
+    q: int | None = None,
+    eta: float | None = None,
+    mu: float | None = None,
+    rounds: int | None = None,
+    budget_bits: float | None = None,
+    seed: Seed = 0,
+    beta: float = 0.0,
+    schedule: str = "auto",
+    wire: str = "f64",
+    vectorized: bool = False,
+    keyed: bool = False,
+    timeout: float | None = None,
+    workers: int = 1,
+    callback: Callable[["OptimizeResult"], Any] | None = None,
+    log_every: int = 10,
+    measure: bool = False,
+    bound: float = 1e12,
+    **options: Any,
+) -> "OptimizeResult":
+    """Minimise mean_i f_i(x) from queries alone, over a network in this memory.
+
+    `fun` is f(x) → number for all nodes, a list with one for each, or an oracle. Without a graph two nodes
+    are joined, more form a ring. `rounds`, `budget_bits` (payload per node, never exceeded) or both say when
+    to stop. What is not given of q, eta and mu comes from `suggest`, stands in `result.suggestion`, and its
+    queries are counted. `options` are further fields of the method, such as coupling.
+
+    `log` has a row every `log_every` rounds: query_loss, the mean of the last round's answers, is free;
+    measure=True adds the objective at the average for n queries a row. A callback that returns True stops.
+    """
+    check_whole("log_every", log_every, 1)
+    n = count_nodes(fun, x0, graph.n if isinstance(graph, Graph) else None, n)
+    _check_limits(rounds, budget_bits, n)
+    world = World(as_graph(graph, n), as_start(x0, n).shape[-1], schedule)
+    oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
+    given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **options}
+    chosen, suggestion = complete_method(method, given, oracle, as_start(x0, n), world, seed, wire)
+    run = Optimizer(x0, graph=world.graph, method=chosen, seed=seed, schedule=schedule, wire=wire)
+    journal = _Journal(run, oracle, suggestion, log_every, measure, callback)
+    journal.row()
+    status = _play(run, oracle, rounds, budget_bits, bound, journal.after_round)
+    return journal.result(status)
+
+
+def complete_method(
+    method: str | Method,
+    given: Mapping[str, Any],
+    oracle: Oracle,
+    start: Values,
+    world: World,
+    seed: Seed,
+    wire: str,
+) -> tuple[Method, Suggestion | None]:
+    """The method as asked for, with what is missing suggested."""
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(method, Method):
+        if given:
+            raise InputError(f"{', '.join(given)} and a finished method do not go together; set them in it")
+        return method, None
+    check_known("method", method, METHODS)
+    kind, d = METHODS[method], world.d
+    known = [field.name for field in fields(kind)]
+    for name in given:
+        if name not in known:
+            raise InputError(f"method {method} has no {name!r}; it has {', '.join(sorted(known))}")
+    missing = [name for name in ("q", "eta", "mu") if name in known and name not in given]
+    if not missing:
+        return kind(**given), None
+    sized = {"q": suggest_q(d, wire), **given} if "q" in known else given
+    trial = kind(**{"eta": 1.0, "mu": 1.0, **sized})
+    trial.check(world)  # before any query is spent
+    if missing == ["q"]:
+        return trial, suggest_only_q(trial.eta, trial.mu, d, wire)
+    found = suggest(oracle, start, n=world.graph.n, q=trial.size(1, d), seed=seed, wire=wire)
+    if "q" in missing:
+        found = found._replace(reasons=(q_reason(d, wire), *found.reasons))
+    found = found._replace(q=sized.get("q", d))
+    return kind(**{"eta": found.eta, "mu": found.mu, **sized}), found
+
+
+def as_graph(graph: Graph | str | None, n: int) -> Graph:
+    """A graph by its name; by default two nodes are joined, and more form a ring."""
+    if isinstance(graph, Graph):
+        return graph
+    if graph is None:
+        return ring(n) if n > 2 else Graph.of(n, [(0, 1)][: n - 1], "complete")
+    check_known("graph", graph, GRAPHS)
+    try:
+        return GRAPHS[graph](n)
+    except TypeError:
+        raise InputError(f"graph {graph!r} has parameters; pass zocosmo.graphs.{graph}({n}, …)") from None
+
+
+def _play(
+    run: Optimizer,
+    oracle: Oracle,
+    rounds: int | None,
+    budget_bits: float | None,
+    bound: float,
+    after_round: Callable[[], bool],
+) -> int:
+    """Advance until something ends the run; gives its status."""
+    first, most = 1.0, None if budget_bits is None else budget_bits * run.graph.n
+    while rounds is None or run.t < rounds:
+        if most is not None and run.bits.payload + run.next_bits().payload > most:
+            return SPENT
+        run.advance(oracle)
+        first = max(first, run.query_loss) if run.t == 1 else first
+        if not run.is_finite() or not abs(run.query_loss) <= bound * first:
+            return DIVERGED
+        if after_round():
+            return STOPPED
+    return DONE
+
+
+@dataclass(eq=False)
+class _Journal:
+    """What `minimize` writes down on the way."""
+
+    run: Optimizer
+    oracle: Oracle
+    suggestion: Suggestion | None
+    log_every: int
+    measure: bool
+    callback: Callable[["OptimizeResult"], Any] | None
+
+    def __post_init__(self) -> None:
+        self.extra = self.suggestion.queries if self.suggestion else 0  # queries that no round paid for
+        self.rows: list[dict[str, float]] = []
+
+    def objective(self) -> float:
+        """mean_i f_i(x̄), for n queries."""
+        run, oracle = self.run, self.oracle
+        self.extra += run.graph.n
+        if isinstance(oracle, UserOracle):
+            return float(oracle.measure(run.mean, run.t).mean())
+        assert isinstance(oracle, Problem)
+        return float(objective(oracle, run.mean))
+
+    def row(self, *, diverged: bool = False) -> None:
+        run = self.run
+        extra = {"objective": float("nan") if diverged else self.objective()} if self.measure else {}
+        queries = run.nfev + self.extra
+        row = {"round": run.t, "bits": run.bits_per_node, "queries": queries, "query_loss": run.query_loss}
+        self.rows.append({**row, "disagreement": run.disagreement, **extra})
+
+    def after_round(self) -> bool:
+        """Whether the callback wants to stop."""
+        from scipy.optimize import OptimizeResult
+
+        run = self.run
+        if run.t % self.log_every == 0:
+            self.row()
+        if self.callback is None:
+            return False
+        nfev, bits = run.nfev + self.extra, run.bits_per_node
+        now = OptimizeResult(x=run.mean, fun=run.query_loss, nit=run.t, nfev=nfev, bits=bits)
+        try:
+            return bool(self.callback(now))
+        except StopIteration:
+            return True
+
+    def result(self, status: int) -> "OptimizeResult":
+        import pandas as pd
+        from scipy.optimize import OptimizeResult
+
+        run, diverged = self.run, status == DIVERGED
+        if self.rows[-1]["round"] != run.t:
+            self.row(diverged=diverged)
+        fun = self.rows[-1]["objective"] if self.measure else float("nan") if diverged else self.objective()
+        return OptimizeResult(
+            x=run.mean,
+            fun=fun,
+            nit=run.t,
+            nfev=run.nfev + self.extra,
+            bits=run.bits_per_node,
+            bits_by_kind={kind: bits / run.graph.n for kind, bits in run.bits._asdict().items()},
+            disagreement=run.disagreement,
+            success=not diverged,
+            status=status,
+            message=self._message(status),
+            log=pd.DataFrame(self.rows),
+            states=run.x,
+            method=run.method,
+            suggestion=self.suggestion,
+        )
+
+    def _message(self, status: int) -> str:
+        t = self.run.t
+        text = {
+            DONE: f"All {t} rounds are done.",
+            SPENT: f"The budget is spent after {t} rounds; the next would exceed it.",
+            STOPPED: f"The callback stopped the run after {t} rounds.",
+            DIVERGED: f"The run diverged in round {t - 1}; lower eta.",
+        }[status]
+        hopeless = self.suggestion is not None and self.suggestion.signal_to_noise < 1
+        return f"{text} Slopes are below the noise: see suggestion." if hopeless else text
+
+
+def _check_limits(rounds: int | None, budget_bits: float | None, n: int) -> None:
+    if rounds is None and budget_bits is None:
+        raise InputError("say when to stop: give rounds, budget_bits (payload bits per node), or both")
+    if rounds is not None:
+        check_whole("rounds", rounds, 0)
+    if budget_bits is not None:
+        check_number("budget_bits", budget_bits, 0)
+    if rounds is None and n == 1:
+        raise InputError("a single node sends nothing, so no budget ends its run; give rounds")

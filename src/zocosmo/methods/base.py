@@ -95,6 +95,11 @@ class Method:
         check_number("eta", self.eta, 0)
         check_number("mu", self.mu, 0, open_below=True)
 
+    @property
+    def keeps_momentum(self) -> bool:
+        """Whether the state has an m: runs of one batch agree on it."""
+        return False
+
     def check(self, world: World) -> None:
         """Refuse a world that this method cannot run in."""
 
@@ -134,11 +139,15 @@ class Sparse(Method):
         check_whole("q", self.q, 1)
         check_number("beta", self.beta, 0, 1, open_above=True)
 
+    @property
+    def keeps_momentum(self) -> bool:
+        return bool(np.any(self.beta))
+
     def check(self, world: World) -> None:
         check_size(world.d, self.q)
 
     def init(self, x: Values) -> State:
-        return State(x, np.zeros_like(x) if np.any(self.beta) else None)
+        return State(x, np.zeros_like(x) if self.keeps_momentum else None)
 
     def size(self, t: int, d: int) -> int:
         return self.q

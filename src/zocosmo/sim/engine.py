@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from zocosmo.channel import MemoryChannel
-from zocosmo.core.payload import Bits
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
@@ -36,12 +35,13 @@ class Run:
 
 
 def batch_key(run: Run, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
-    """Runs with equal keys can share a batch. Numbers such as η may differ, but in float32 only seeds may:
-    there an array and a plain number do not round alike."""
-    free = () if np.dtype(dtype) == np.float32 else _numbers(run.method)
-    fixed = [getattr(run.method, f.name) for f in fields(run.method) if f.name not in (*free, "codec")]
-    shape = run.problem.n, run.problem.d, getattr(run.problem, "structure", ())
-    return (type(run.method), tuple(fixed), type(run.problem), shape)
+    """Runs with equal keys can share a batch. Numbers such as η may differ, but in float32 only seeds and
+    data may: there an array and a plain number do not round alike."""
+    method, problem = run.method, run.problem
+    free = () if np.dtype(dtype) == np.float32 else _numbers(method)
+    fixed = tuple(getattr(method, f.name) for f in fields(method) if f.name not in (*free, "codec"))
+    shape = problem.n, problem.d, getattr(problem, "structure", ())
+    return type(method), fixed, method.keeps_momentum, type(problem), *shape
 
 
 class Checkpoint(NamedTuple):
@@ -182,8 +182,3 @@ def _stack(methods: Sequence[Method]) -> Method:
 def _numbers(method: Method) -> tuple[str, ...]:
     """The parameters that may differ within a batch."""
     return tuple(f.name for f in fields(method) if f.type is float)
-
-
-def network_bits(counts: NDArray[np.int64]) -> Bits:
-    """Kinds of one run as Bits."""
-    return Bits(*map(int, counts))

@@ -105,8 +105,8 @@ def test_figures_are_drawn(run, tmp_path):
     ("line", "says"),
     [
         (["run", "none.yaml"], "none.yaml: there is no such file"),
-        (["run", "small.yaml", "--seeds", "5-1"], "seeds 5-1 run backwards; write 1-5"),
-        (["run", "small.yaml", "--seeds", ","], "names no seed"),
+        (["run", "small.yaml", "--seeds", "5-1"], "seeds 5-1 must rise"),
+        (["run", "small.yaml", "--seeds", ","], "--seeds are whole numbers or ranges"),
         (["table", "small.yaml"], "run the study first"),
         (["table", "small.yaml", "--format", "html"], "format 'html' is not known"),
         (["figure", "none"], "there is no log in none"),

@@ -49,12 +49,11 @@ WIRES = {
 
 
 class Slot(NamedTuple):
-    """The k-th of every closed neighbourhood in ascending order: whom `rows` hear, and with what weight."""
+    """The k-th whom each of `rows` hears, in ascending order of nodes, and with what weight."""
 
     rows: Any  # positions of the listeners, or slice(None) where all have a k-th
     source: Index
     weight: Values  # (rows, 1)
-    own: Values  # (rows, 1): whether the source is the listener itself
 
 
 class Channel(ABC):
@@ -85,7 +84,7 @@ class Channel(ABC):
             return self._weighted(sent)
         out = y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), sent.reshape(-1, y.shape[-1])
-        for slot, theirs in self._hear(sent):
+        for slot, theirs in self._hear(sent, peers_only=True):
             rows_out[slot.rows] += slot.weight * (theirs - rows_sent[slot.rows])
         return out
 
@@ -114,11 +113,11 @@ class Channel(ABC):
         self._traffic.everywhere(q)
         sent, out = self.wire.round(y), y.copy()
         rows_out, rows_sent, rows_index = (a.reshape(-1, q) for a in (out, sent, index))
-        places = self._hear(index)
-        for (slot, theirs), (_, their_index) in zip(self._hear(sent), places, strict=True):
+        values, places = (self._hear(each, peers_only=True) for each in (sent, index))
+        for (slot, theirs), (_, their_index) in zip(values, places, strict=True):
             at, both = _meet(rows_index[slot.rows], their_index, self.d)
             step = slot.weight * (theirs.reshape(-1)[at] - rows_sent[slot.rows])
-            rows_out[slot.rows] += np.where(both & ~slot.own, step, 0)
+            rows_out[slot.rows] += np.where(both, step, 0)
         return out
 
     def to_all(self, values: Values) -> Values:
@@ -138,7 +137,7 @@ class Channel(ABC):
         """The bill under one codec, all messages so far included."""
         for size, messages in self._traffic.settle():
             for name, ledger in self._bills.items():
-                named = "dense" if size == self.d and name != "seed_scalar" else name
+                named = "dense" if size == self.d and name != "seed_scalar" else name  # all d: no index
                 ledger.charge(messages, CODECS[named].bits(self.d, size, self.wire.charged))
         return self._bills[codec]
 
@@ -156,8 +155,11 @@ class Channel(ABC):
         return out.reshape(y.shape)
 
     @abstractmethod
-    def _hear(self, values: Values) -> Iterator[tuple[Slot, Values]]:
-        """Slot by slot, what the listeners hear: arrays (rows, q) that the caller may overwrite."""
+    def _hear(self, values: Values, *, peers_only: bool = False) -> Iterator[tuple[Slot, Values]]:
+        """Slot by slot, what the listeners hear: arrays (rows, q) that the caller may overwrite.
+
+        A node hears itself too, in its place, unless `peers_only`.
+        """
 
     @abstractmethod
     def _swap(self, values: Values, partners: Partners) -> Values:
@@ -175,14 +177,14 @@ class MemoryChannel(Channel):
         self, graphs: Sequence[Graph], *, d: int, wire: str, codecs: Sequence[str], dtype: DTypeLike
     ) -> None:
         super().__init__(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype)
-        self._slots: tuple[Slot, ...] | None = None  # built when first mixed: matchings never need them
+        self._slots: dict[bool, tuple[Slot, ...]] = {}  # built when first mixed: matchings never need them
         self._base = np.arange(len(self.graphs))[:, None] * self.n
 
-    def _hear(self, values: Values) -> Iterator[tuple[Slot, Values]]:
-        if self._slots is None:
-            self._slots = tuple(_slots(self.graphs, self.dtype))
+    def _hear(self, values: Values, *, peers_only: bool = False) -> Iterator[tuple[Slot, Values]]:
+        if peers_only not in self._slots:
+            self._slots[peers_only] = tuple(_slots(self.graphs, self.dtype, peers_only))
         rows = values.reshape(-1, values.shape[-1])
-        for slot in self._slots:
+        for slot in self._slots[peers_only]:
             yield slot, rows.take(slot.source, axis=0)
 
     def _swap(self, values: Values, partners: Partners) -> Values:
@@ -193,9 +195,9 @@ class MemoryChannel(Channel):
         return values
 
 
-def _slots(graphs: Sequence[Graph], dtype: np.dtype[Any]) -> Iterator[Slot]:
-    """Closed neighbourhoods of all graphs, cut by position."""
-    heard = {graph: _closed(graph) for graph in set(graphs)}
+def _slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> Iterator[Slot]:
+    """Neighbourhoods of all graphs, cut by position."""
+    heard = {graph: _heard(graph, peers_only) for graph in set(graphs)}
     n, depth = graphs[0].n, max(len(columns) for columns in heard.values())
     for k in range(depth):
         parts = [
@@ -205,17 +207,16 @@ def _slots(graphs: Sequence[Graph], dtype: np.dtype[Any]) -> Iterator[Slot]:
         ]
         rows, source, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
         whole = len(rows) == n * len(graphs)
-        own = (rows == source)[:, None]
-        yield Slot(slice(None) if whole else rows, source, weight.astype(dtype)[:, None], own)
+        yield Slot(slice(None) if whole else rows, source, weight.astype(dtype)[:, None])
 
 
-def _closed(graph: Graph) -> list[tuple[Index, Index, Values]]:
-    """By position k: the nodes with a k-th in their closed neighbourhood, that k-th, and its weight."""
+def _heard(graph: Graph, peers_only: bool) -> list[tuple[Index, Index, Values]]:
+    """By position k: the nodes that hear a k-th, that k-th, and its weight."""
     weights = metropolis(graph)
     by_edge = dict(zip(graph.edges, weights.edge.tolist(), strict=True))
     columns: list[tuple[list[int], list[int], list[float]]] = []
     for i, peers in enumerate(graph.neighbours):
-        for k, j in enumerate(sorted((i, *peers))):
+        for k, j in enumerate(peers if peers_only else sorted((i, *peers))):
             if k == len(columns):
                 columns.append(([], [], []))
             weight = float(weights.own[i]) if i == j else by_edge[min(i, j), max(i, j)]

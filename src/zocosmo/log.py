@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HEADER = "zocosmo"  # the key of the header in a Parquet file
 FORMATS = (".parquet", ".csv")
+TEXT = ("problem", "graph", "method", "seed")  # columns that are no numbers, even where they look like it
 LIBRARIES = ("numpy", "scipy", "networkx", "pandas", "pyarrow", "scikit-learn")
 
 
@@ -55,7 +56,15 @@ def read_log(path: Path) -> Log:
             first = file.readline()
         if not first.startswith("# {"):
             raise InputError(f"{path} has no header line; is it a log of zocosmo run?")
-        return Log(pd.read_csv(path, skiprows=1, dtype={"seed": str}), json.loads(first[2:]))
+        try:
+            columns = pd.read_csv(path, skiprows=1, nrows=0).columns
+            numbers: dict[str, list[str]] = {name: ["", "nan"] for name in columns if name not in TEXT}
+            rows = pd.read_csv(
+                path, skiprows=1, dtype=dict.fromkeys(TEXT, str), keep_default_na=False, na_values=numbers
+            )
+            return Log(rows, json.loads(first[2:]))
+        except ValueError as error:
+            raise InputError(f"{path} is no whole log: {str(error).splitlines()[0]}") from None
     import pyarrow.parquet as pq
 
     try:

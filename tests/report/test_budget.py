@@ -24,7 +24,7 @@ def test_a_run_that_costs_more_from_the_start_is_left_out():
     late = part_of(LOG, trial=0).iloc[1:]
     assert at_budget(late, 99) is None
     assert math.isnan(cell(late, 99, "objective").mean)
-    assert cell(late, 99, "objective")[2:] == ({}, 0, None)
+    assert cell(late, 99, "objective")[2:] == ({}, 0, None, 0)
 
 
 @given(
@@ -43,27 +43,27 @@ def test_the_selector_is_the_equation(costs, metric, budget):
 
 def test_a_cell_is_mean_and_deviation_over_seeds():
     """4, 2, 6 at 150 bits: mean 4, squares 0 + 4 + 4 over 3 − 1, so std 2."""
-    assert cell(SPARSE, 150, "objective") == (4.0, 2.0, {"1": 4.0, "2": 2.0, "3": 6.0}, 0, (10, 10))
+    assert cell(SPARSE, 150, "objective") == (4.0, 2.0, {"1": 4.0, "2": 2.0, "3": 6.0}, 0, (10, 10), 0)
 
 
 def test_no_budget_means_the_last_row():
-    assert cell(SPARSE, None, "objective") == (2.0, 1.0, {"1": 2.0, "2": 1.0, "3": 3.0}, 0, (20, 20))
+    assert cell(SPARSE, None, "objective") == (2.0, 1.0, {"1": 2.0, "2": 1.0, "3": 3.0}, 0, (20, 20), 0)
 
 
 def test_a_run_that_diverged_is_counted_and_not_averaged():
     """3 and 5 stay: mean 4, std √2."""
-    assert cell(DENSE, 1000, "objective") == (4.0, math.sqrt(2), {"1": 3.0, "2": 5.0}, 1, (10, 10))
+    assert cell(DENSE, 1000, "objective") == (4.0, math.sqrt(2), {"1": 3.0, "2": 5.0}, 1, (10, 10), 0)
 
 
 def test_a_run_counts_up_to_the_row_before_it_diverged():
-    assert cell(DENSE, 999, "objective") == (8.0, 0.0, {"1": 8.0, "2": 8.0, "3": 8.0}, 0, (0, 0))
+    assert cell(DENSE, 999, "objective") == (8.0, 0.0, {"1": 8.0, "2": 8.0, "3": 8.0}, 0, (0, 0), 0)
 
 
 def test_a_cell_of_diverged_runs_only_has_no_mean():
     entry = cell(part_of(LOG, graph="grid", method="dense"), None, "objective")
     assert math.isnan(entry.mean)
     assert math.isnan(entry.std)
-    assert entry[2:] == ({}, 2, None)
+    assert entry[2:] == ({}, 2, None, 0)
 
 
 def test_rounds_run_from_the_least_to_the_most_completed():
@@ -133,3 +133,9 @@ def test_what_cannot_be_a_cell_is_refused(log, arguments, message):
 def test_a_budget_below_zero_is_refused(bits):
     with pytest.raises(InputError, match=f"got {bits}; None means the last round"):
         cells(LOG, [bits])
+
+
+@pytest.mark.parametrize(("bits", "ended"), [(150, 0), (200, 0), (299, 0), (300, 3), (10**6, 3)])
+def test_runs_that_are_over_before_the_budget_are_counted(bits, ended):
+    """Checkpoints at 0, 100, 200 bits: a further one, at 300, decides."""
+    assert cell(SPARSE, bits, "objective").ended == ended

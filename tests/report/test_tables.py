@@ -53,7 +53,7 @@ def test_markdown_marks_the_best_and_counts_the_diverged():
     assert render_cells(FRAME, "markdown").splitlines()[:4] == [
         "| method | ring | grid |",
         "| --- | ---: | ---: |",
-        "| sparse | **2.00 ± 1.00** | **4.00 ± 2.00** |",
+        "| sparse | **2.00 ± 1.00** † | **4.00 ± 2.00** † |",
         "| dense | 4.00 ± 1.41 (1 diverged) | 16.00 ± 0 |",
     ]
 
@@ -99,7 +99,7 @@ def test_several_budgets_and_problems_become_columns():
 @pytest.mark.parametrize(
     ("frame", "note"),
     [
-        (FRAME, "bowl: objective, mean ± std over 2–3 seeds, at 1,000 bits per node. (k diverged): k runs"),
+        (FRAME, "bowl: objective, mean ± std over 2–3 seeds, at 1,000 bits per node. † rounds were over"),
         (
             cells(part_of(LOG, trial=0), [None], relative=True),
             "objective relative to round 0, one seed, at the last",
@@ -109,7 +109,7 @@ def test_several_budgets_and_problems_become_columns():
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_the_last_line_says_what_is_shown(frame, note, fmt):
     last = render_cells(frame, fmt).splitlines()[-1]
-    assert note in last.replace(r"$\pm$", "±").replace("--", "–")
+    assert note in last.replace(r"$\pm$", "±").replace("--", "–").replace(r"$\dag$", "†")
 
 
 def test_csv_has_a_row_per_method():
@@ -121,7 +121,7 @@ def test_csv_has_a_row_per_method():
 def test_latex_is_math_and_labels_are_escaped():
     frame = cells(LOG.assign(method=LOG["method"] + "_10%"), [1000])
     lines = render_cells(frame, "latex").splitlines()
-    assert lines[4] == r"sparse\_10\% & $\mathbf{2.00 \pm 1.00}$ & $\mathbf{4.00 \pm 2.00}$ \\"
+    assert lines[4] == r"sparse\_10\% & $\mathbf{2.00 \pm 1.00}$ $\dag$ & $\mathbf{4.00 \pm 2.00}$ $\dag$ \\"
     assert lines[5].startswith(r"dense\_10\% & $4.00 \pm 1.41$ (1 diverged) & ")
 
 
@@ -146,7 +146,7 @@ def test_a_terminal_shows_the_best_in_bold():
     console = Console(width=100, color_system="standard", force_terminal=True)
     with console.capture() as capture:
         console.print(rich_cells(FRAME))
-    assert re.search("\x1b\\[1m *2.00 ± 1.00\x1b", capture.get())
+    assert re.search("\x1b\\[1m *2.00 ± 1.00 †\x1b", capture.get())
     assert not re.search("\x1b\\[1m *4.00 ± 1.41", capture.get())
 
 

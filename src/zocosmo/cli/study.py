@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,8 +65,9 @@ def run(
                 suffix=".csv" if csv else ".parquet",
             )
         except KeyboardInterrupt:
-            again = f"zocosmo run {config} --out {folder} --resume" + (f" --seeds {seeds}" if seeds else "")
-            print(f"zocosmo: stopped; what is done is kept. Go on with: {again}", file=sys.stderr)
+            again = ["zocosmo", "run", str(config), "--out", str(folder), "--resume"]
+            again += ["--seeds", seeds] * bool(seeds) + ["--csv"] * csv
+            print(f"zocosmo: stopped; what is done is kept. Go on with: {shlex.join(again)}", file=sys.stderr)
             raise
     name, lost = "log.csv" if csv else "log.parquet", int(log.rows["diverged"].sum())
     print(f"{folder / name}: {len(plan.trials)} trials, {lost} diverged, {len(log.rows)} rows")
@@ -188,35 +190,42 @@ def summary(thing: object) -> str:
 
 
 def find_log(study: Path) -> "Log":
-    """The log of a config that was run, of a folder, or the file itself."""
-    from zocosmo.log import read_log
+    """The log of a config that was run, of a folder, or the file itself; budgets are today's."""
+    from zocosmo.log import FORMATS, read_log
 
-    folder = RUNS / study.stem if study.suffix in (".yaml", ".yml") else study
-    if study.suffix in (".parquet", ".csv"):
+    if study.suffix in FORMATS:
         return read_log(study)
-    for name in ("log.parquet", "log.csv"):
-        if (folder / name).exists():
-            return read_log(folder / name)
+    is_config = study.suffix in (".yaml", ".yml")
+    folder = RUNS / study.stem if is_config else study
+    found = [folder / f"log{suffix}" for suffix in FORMATS if (folder / f"log{suffix}").exists()]
+    if found:
+        log = read_log(found[0])
+        return _of_today(study, log) if is_config else log
     unfinished = " (it was stopped; go on with --resume)" if (folder / "plan.json").exists() else ""
-    raise InputError(
-        f"there is no log in {folder}{unfinished}; run the study first: zocosmo run CONFIG --out {folder}"
-    )
+    again = f"zocosmo run {study}" if is_config else f"zocosmo run CONFIG --out {folder}"
+    raise InputError(f"there is no log in {folder}{unfinished}; run the study first: {again}")
+
+
+def _of_today(study: Path, log: "Log") -> "Log":
+    """The log of a config, if the config still asks for it; other seeds and other budgets may do."""
+    from zocosmo.experiments.plan import load_plan
+
+    now, then = load_plan(study).config, log.header["config"]
+    changed = [key for key in now if now[key] != then.get(key) and key not in ("seeds", "budgets")]
+    if changed:
+        raise InputError(
+            f"{study} has changed since it was run ({', '.join(changed)}); run it again with --replace, "
+            "or name the log file to see what it holds"
+        )
+    return log._replace(header={**log.header, "config": dict(now)})
 
 
 def as_seeds(text: str) -> list[int | str]:
-    """1,2,3 or 1-40, or both; anything else between commas is a seed of text."""
-    seeds: list[int | str] = []
-    for part in text.split(","):
-        span = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", part)
-        if span and int(span[1]) > int(span[2]):
-            raise InputError(f"seeds {part} run backwards; write {span[2]}-{span[1]}")
-        if span:
-            seeds += range(int(span[1]), int(span[2]) + 1)
-        elif part:
-            seeds.append(int(part) if re.fullmatch(r"[0-9]{1,18}", part) else part)
-    if not seeds:
-        raise InputError(f"--seeds {text!r} names no seed; write 1,2,3 or 1-40")
-    return seeds
+    """1,2,3 or 1-40, or both."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,18}|[0-9]{1,9}-[0-9]{1,9}", part) for part in parts):
+        raise InputError(f"--seeds are whole numbers or ranges, such as 1,2,3 or 1-40; got {text!r}")
+    return [int(part) if part.isdecimal() else part for part in parts]
 
 
 class progress:  # noqa: N801 — used as a function

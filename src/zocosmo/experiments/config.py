@@ -1,6 +1,7 @@
 """Config files: YAML in which every mistake has a line."""
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -22,13 +23,15 @@ class Config:
         self.lines: dict[Where, int] = {}
         try:
             node = yaml.compose(text, Loader=yaml.SafeLoader)
+            self.data = self._read(node, ()) if node is not None else None
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = mark.line + 1 if mark else 1
             raise ConfigError(
                 f"{name}:{line}: not YAML: {getattr(error, 'problem', None) or error}"
             ) from None
-        self.data = self._read(node, ()) if node is not None else None
+        except RecursionError:
+            raise ConfigError(f"{name}:1: lists in lists without end") from None
 
     @classmethod
     def load(cls, path: Path) -> "Config":
@@ -59,7 +62,26 @@ class Config:
             return out
         if isinstance(node, yaml.SequenceNode):
             return [self._read(child, (*where, k)) for k, child in enumerate(node.value)]
-        return yaml.SafeLoader("").construct_object(node)
+        return self._scalar(node, where)
+
+    def _scalar(self, node: yaml.Node, where: Where) -> Any:
+        """A number, text or null, as written; YAML's surprises are refused."""
+        try:
+            value = yaml.SafeLoader("").construct_object(node)
+            str(value).encode()  # lone surrogates have no bytes
+        except (yaml.YAMLError, ValueError):
+            raise self.fail(
+                where, f"{place(where)}: {node.value!r} cannot be read; put text in quotes"
+            ) from None
+        if isinstance(value, int | float) and (isinstance(value, bool) or ":" in node.value):
+            raise self.fail(
+                where, f"{place(where)}: YAML reads {node.value} as {value}; write a plain number"
+            )
+        if value is None or isinstance(value, int | float | str):
+            return value
+        raise self.fail(
+            where, f"{place(where)}: YAML reads {node.value} as a {type(value).__name__}; quote it"
+        )
 
 
 def check_keys(config: Config, where: Where, given: Any, known: Iterable[str]) -> dict[str, Any]:
@@ -84,21 +106,27 @@ def check_fields(
         "Entry", __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields
     )  # type: ignore[call-overload]
     try:
-        return dict(model(**given))
+        checked = dict(model(**given))
     except ValidationError as error:
         first = error.errors()[0]
-        key = (*where, *first["loc"])
+        inside = (*where, *first["loc"])
         if first["type"] == "missing":
             raise config.fail(where, f"{place(where)} lacks {first['loc'][-1]!r}") from None
-        raise config.fail(key, f"{place(key)}: {first['msg'].lower()}, got {first['input']!r}") from None
+        raise config.fail(
+            inside, f"{place(inside)}: {first['msg'].lower()}, got {first['input']!r}"
+        ) from None
+    for key, value in checked.items():
+        if isinstance(value, float) and not math.isfinite(value) and key != "diverged_above":
+            raise config.fail((*where, key), f"{place((*where, key))} must be a finite number, got {value}")
+    return checked
 
 
-def choices(given: Mapping[str, Any], keep: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
+def choices(config: Config, where: Where, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One mapping for each choice from the lists in `given`, in the order they are written."""
-    whole = set(keep)
-    columns = [
-        value if isinstance(value, list) and key not in whole else [value] for key, value in given.items()
-    ]
+    for key, value in given.items():
+        if value == []:
+            raise config.fail((*where, key), f"{place((*where, key))} is an empty list; give it a value")
+    columns = [value if isinstance(value, list) else [value] for value in given.values()]
     for picked in product(*columns):
         yield dict(zip(given, picked, strict=True))
 
@@ -109,8 +137,8 @@ def at(config: Config, where: Where, call: Any, *args: Any, **options: Any) -> A
         return call(*args, **options)
     except ConfigError:
         raise
-    except InputError as error:
-        raise config.fail(where, str(error)) from None
+    except (InputError, OverflowError, MemoryError) as error:
+        raise config.fail(where, str(error) or "not enough memory for that") from None
 
 
 def place(where: Where) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 from zocosmo.channel import WIRES
 from zocosmo.core.tape import Seed
+from zocosmo.errors import InputError
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.graphs.matching import SCHEDULES
@@ -19,7 +21,13 @@ from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.sim.engine import Run
 
+MOST_SEEDS = 100_000  # in one range
+MOST_NODES = 20_000
+LARGE, MOST_BUILT = 2**16, 4096  # numbers in the states of a problem that is not kept; how many are
+
 Spec = tuple[tuple[str, Any], ...]  # a mapping that can be a key
+
+_built: dict[tuple[Spec, int, Seed], Problem] = {}
 
 KEYS = {
     "problem": (dict[str, Any], ...),
@@ -82,34 +90,59 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     """The plan of a config, or a ConfigError with file and line."""
     given = check_keys(config, (), config.data, KEYS)
     top = check_fields(config, (), given, KEYS)
+    top["seeds"] = list(top["seeds"] if seeds is None else seeds)
+    _check_top(config, top)
+    settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
+    trials = tuple(_trials(config, top))
+    return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
+
+
+def _check_top(config: Config, top: dict[str, Any]) -> None:
+    """What types alone do not rule out."""
     for key in ("graphs", "methods", "seeds"):
         if not top[key]:
             raise config.fail((key,), f"{key} is empty; list at least one")
-    if seeds is not None:
-        top["seeds"] = list(seeds)
-    if len(set(map(str, top["seeds"]))) != len(top["seeds"]):
-        raise config.fail(("seeds",), "seeds must differ from one another")
-    for key, least in (("rounds", 1), ("log_every", 1)):
-        if top[key] < least:
-            raise config.fail((key,), f"{key} must be at least {least}, got {top[key]}")
+    top["seeds"] = at(config, ("seeds",), spread_seeds, top["seeds"])
+    if top["rounds"] < 1:
+        raise config.fail(("rounds",), f"rounds must be at least 1, got {top['rounds']}")
+    if not 1 <= top["log_every"] <= top["rounds"]:
+        raise config.fail(
+            ("log_every",), f"log_every lies between 1 and rounds = {top['rounds']}, got {top['log_every']}"
+        )
+    if min(top["budgets"], default=0) < 0:
+        raise config.fail(("budgets",), f"a budget is 0 bits or more, got {min(top['budgets'])}")
     if not top["diverged_above"] > 0:
         raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
-    trials = tuple(_trials(config, top))
-    settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
-    return Plan(
-        name=name,
-        trials=trials,
-        budgets=tuple(top["budgets"]),
-        config=top,
-        **settled,
-    )
+    if top["wire"] == "f64" and top["dtype"] == "float32":
+        raise config.fail(("wire",), "wire f64 spends 64 bits on float32 states; use f32, or dtype: float64")
+
+
+def spread_seeds(given: Sequence[Seed]) -> list[Seed]:
+    """Seeds one by one: text such as 1-40 stands for all of them.
+
+    >>> spread_seeds([7, "1-3"])
+    [7, 1, 2, 3]
+    """
+    out: list[Seed] = []
+    for seed in given:
+        span = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", seed) if isinstance(seed, str) else None
+        if span is None:
+            out.append(seed)
+            continue
+        first, last = int(span[1]), int(span[2])
+        if not first <= last < first + MOST_SEEDS:
+            raise InputError(f"seeds {span[0]} must rise, by at most {MOST_SEEDS:,}")
+        out += range(first, last + 1)
+    if len(set(map(str, out))) != len(out):
+        raise InputError("seeds must differ from one another")
+    return out
 
 
 def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
-    """All combinations, in the order of the file; each is built once to see that it can be."""
+    """All combinations, in the order of the file; each is built to see that it can be."""
     graphs = [spec for k, each in enumerate(top["graphs"]) for spec in _graphs(config, ("graphs", k), each)]
     methods = [
-        pair for k, each in enumerate(top["methods"]) for pair in _methods(config, ("methods", k), each)
+        each for k, given in enumerate(top["methods"]) for each in _methods(config, ("methods", k), given)
     ]
     settings = [
         (where, method, problem, named)
@@ -119,20 +152,32 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
     graph_names = _labels([dict(spec) for _, spec in graphs])
     problem_names = _labels([dict(problem) for _, _, problem, _ in settings])
     method_names = _labels([_described(method) for _, method, _, _ in settings])
+    names = [
+        (problem_name, named or method_name)
+        for (*_, named), problem_name, method_name in zip(settings, problem_names, method_names, strict=True)
+    ]
+    _check_apart(config, [where for where, *_ in settings], names)
+    _check_apart(config, [where for where, _ in graphs], graph_names)
     number = 0
-    for (where, method, problem, named), problem_name, method_name in zip(
-        settings, problem_names, method_names, strict=True
-    ):
+    for (where, method, problem, _), (problem_name, method_name) in zip(settings, names, strict=True):
         for (graph_where, spec), graph_name in zip(graphs, graph_names, strict=True):
-            for k, seed in enumerate(top["seeds"]):
-                labels = problem_name, graph_name, named or method_name
-                trial = Trial(number, problem, spec, method, seed, labels)
-                if k == 0:
-                    at(config, graph_where, trial.graph_of)
-                    run = at(config, ("problem",), trial.run)
-                    at(config, where, method.check, run.world)
+            for seed in top["seeds"]:
+                trial = Trial(number, problem, spec, method, seed, (problem_name, graph_name, method_name))
+                at(config, graph_where, trial.graph_of)
+                run = at(config, ("problem",), trial.run)
+                at(config, where, method.check, run.world)
                 number += 1
                 yield trial
+
+
+def _check_apart(config: Config, places: Sequence[Where], names: Sequence[Any]) -> None:
+    """Entries of one name would be one row of a table."""
+    seen: dict[Any, Where] = {}
+    for where, name in zip(places, names, strict=True):
+        if name in seen:
+            shown = name if isinstance(name, str) else name[-1]
+            raise config.fail(where, f"two entries are both called {shown!r}; change or label one of them")
+        seen[name] = where
 
 
 def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Spec]]:
@@ -141,8 +186,11 @@ def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, S
     check_keys(config, where, given, fields)
     if "seed" in fields:
         fields["seed"] = (int | str | None, None)  # None: a graph for each seed of the study
-    for chosen in choices(given):
-        yield where, _spec(check_fields(config, where, chosen, fields))
+    for chosen in choices(config, where, given):
+        spec = check_fields(config, where, chosen, fields)
+        if not 1 <= spec["n"] <= MOST_NODES:
+            raise config.fail((*where, "n"), f"n lies between 1 and {MOST_NODES:,} nodes, got {spec['n']}")
+        yield where, _spec(spec)
 
 
 def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict[str, Any]) -> Iterator[Spec]:
@@ -151,7 +199,9 @@ def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict
     fields = {**_parameters(builder), "kind": (str, ...)}
     check_keys(config, ("problem",), given, fields)
     check_keys(config, where, changes, fields)
-    for chosen in choices({**given, **changes}):
+    if changes.get("kind", given["kind"]) != given["kind"]:
+        raise config.fail((*where, "kind"), "a method may change parameters of the problem, not its kind")
+    for chosen in choices(config, where if changes else ("problem",), {**given, **changes}):
         yield _spec(check_fields(config, where if changes else ("problem",), chosen, fields))
 
 
@@ -159,7 +209,7 @@ def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, 
     kind = _pick(config, where, given, "method", METHODS)
     fields = {**method_fields(kind), "kind": (str, ...), "label": (str, ""), "problem": (dict[str, Any], {})}
     check_keys(config, where, given, fields)
-    for chosen in choices(given):
+    for chosen in choices(config, where, given):
         checked = check_fields(config, where, chosen, fields)
         checked["decay"] = _decay(config, (*where, "decay"), checked["decay"])
         named, changes = checked.pop("label"), checked.pop("problem")
@@ -217,7 +267,9 @@ def _described(method: Method) -> dict[str, Any]:
     values = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
     if values["codec"] == method.codecs[0]:
         values["codec"] = ""
-    values["decay"] = "" if values["decay"].kind == "constant" else values["decay"].kind
+    decay = values["decay"]
+    parts = ", ".join(f"{f.name}={getattr(decay, f.name)}" for f in dataclasses.fields(decay))
+    values["decay"] = "" if decay.kind == "constant" else f"{decay.kind}({parts})"
     return {"kind": method.kind, **values}
 
 
@@ -237,7 +289,7 @@ def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 @lru_cache(maxsize=4096)
@@ -250,9 +302,15 @@ def build_graph(spec: Spec, seed: Seed) -> Graph:
     return GRAPHS[kind](**options)
 
 
-@lru_cache(maxsize=4096)
 def build_problem(spec: Spec, n: int, seed: Seed) -> Problem:
-    """The problem of a trial: trials of one seed meet the same data."""
-    options = dict(spec)
-    problem: Problem = PROBLEMS[options.pop("kind")](n, seed, **options)
-    return problem
+    """The problem of a trial: trials of one seed meet the same data. Small ones are kept for the next."""
+    key = spec, n, seed
+    if key not in _built:
+        options = dict(spec)
+        problem: Problem = PROBLEMS[options.pop("kind")](n, seed, **options)
+        if n * problem.d > LARGE:
+            return problem
+        if len(_built) >= MOST_BUILT:
+            _built.clear()
+        _built[key] = problem
+    return _built[key]

@@ -108,12 +108,12 @@ class Method:
         return State(x)
 
     def size(self, t: int, d: int) -> int:
-        """How many coordinates round t touches."""
+        """How many coordinates the directions of round t have."""
         return d
 
     def stages(self, world: World) -> int:
         """How many times a round waits for neighbours, one after the other."""
-        return 1
+        return 1 if world.graph.n > 1 else 0
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         """Public draws of rounds t, of shape (…,) like the tape."""

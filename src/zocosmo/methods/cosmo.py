@@ -39,7 +39,7 @@ class Cosmo(Sparse):
         return ruled_size(self.rule, t, d, self.q)
 
     def stages(self, world: World) -> int:
-        return self.passes
+        return self.passes * super().stages(world)
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         where = np.asarray(t)[..., None]  # one direction for all nodes

@@ -24,6 +24,7 @@ class Cell(NamedTuple):
     values: dict[str, float]  # by seed
     diverged: int
     rounds: tuple[int, int] | None  # least and most completed rounds behind the values
+    ended: int = 0  # runs whose rounds were over before the budget was spent
 
 
 def at_budget(log: pd.DataFrame, bits: float) -> "pd.Series[Any] | None":
@@ -56,7 +57,8 @@ def cell(log: pd.DataFrame, bits: float | None, metric: str, relative: bool = Fa
     numbers = pd.Series(list(values.values()), dtype="float64")
     spread = float(numbers.std(ddof=1, skipna=False)) if len(numbers) > 1 else float("nan")
     rounds = (min(ends), max(ends)) if ends else None
-    return Cell(float(numbers.mean(skipna=False)), spread, values, len(picked) - len(kept), rounds)
+    ended = 0 if bits is None else sum(is_over(run, bits) for run, _ in kept)
+    return Cell(float(numbers.mean(skipna=False)), spread, values, len(picked) - len(kept), rounds, ended)
 
 
 def cells(
@@ -84,6 +86,7 @@ def cells(
                     "diverged": entry.diverged,
                     "rounds_min": least,
                     "rounds_max": most,
+                    "ended": entry.ended,
                 }
             )
     frame = pd.DataFrame(rows)
@@ -110,6 +113,12 @@ def runs(log: pd.DataFrame) -> Iterator[pd.DataFrame]:
         if not (rounds.is_monotonic_increasing and rounds.is_unique and run["bits"].is_monotonic_increasing):
             raise InputError(f"rounds or bits of trial {trial} do not rise; sort the log by trial and round")
         yield run
+
+
+def is_over(run: pd.DataFrame, bits: float) -> bool:
+    """Whether a run has ended with a budget left that another checkpoint would have fitted in."""
+    spent = run["bits"].to_numpy()
+    return bool(2 * spent[-1] - spent[-2] <= bits) if len(spent) > 1 else False
 
 
 def at_start(run: pd.DataFrame, metric: str) -> float:

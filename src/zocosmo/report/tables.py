@@ -28,6 +28,7 @@ LATEX = {
     "^": r"\textasciicircum{}",
     "–": "--",
     "±": r"$\pm$",
+    "†": r"$\dag$",
 }
 
 
@@ -147,6 +148,8 @@ def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: 
     if rounds and row["seeds"]:
         least, most = row["rounds_min"], row["rounds_max"]
         notes.append(f"({least})" if least == most else f"({least}–{most})")
+    if row["ended"]:
+        notes.append("†")
     if row["diverged"]:
         notes.append(f"({row['diverged']} diverged)")
     number = rounded(row["mean"], row["std"], digits) if row["seeds"] else None
@@ -198,6 +201,8 @@ def footnote(frame: pd.DataFrame, rounds: bool) -> str:
     note = f"{problem}{metric}, {over}, at {' and at '.join(places)}."
     if rounds:
         note += " (rounds) completed."
+    if frame["ended"].any():
+        note += " † rounds were over before the budget was spent."
     if frame["diverged"].any():
         note += " (k diverged): k runs left out of mean and std; such a cell is never marked best."
     return note
@@ -279,4 +284,4 @@ def _latex_entry(entry: Entry) -> str:
 
 def tex(text: str) -> str:
     """Text that means itself in LaTeX."""
-    return re.sub(r"[&%$#_{}\\~^–±]", lambda found: LATEX[found[0]], text)
+    return re.sub(r"[&%$#_{}\\~^–±†]", lambda found: LATEX[found[0]], text)

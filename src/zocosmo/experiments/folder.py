@@ -1,0 +1,150 @@
+"""The folder of a study: plan.json says what it is, parts hold what is done, and in the end there is a log.
+
+Every file appears whole or not at all. Parts carry the stamp of plan, code and libraries that made them; one
+that is damaged or bears another stamp counts for nothing, and its batch is run again.
+"""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.errors import InputError
+from zocosmo.files import replace_file
+from zocosmo.log import FORMATS, Log, fingerprint, read_log, write_log
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Part(NamedTuple):
+    """What is kept of one batch: its rows when it is done, a snapshot while it is not."""
+
+    path: Path
+    stamp: str
+
+    def load(self, kind: str) -> Columns | None:
+        try:
+            with np.load(self._file(kind), allow_pickle=False) as file:
+                arrays = dict(file)
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+            return None
+        return arrays if str(arrays.pop("stamp", "")) == self.stamp else None
+
+    def save(self, kind: str, arrays: Columns) -> None:
+        def write(path: Path) -> None:
+            with path.open("wb") as file:
+                np.savez(file, allow_pickle=False, stamp=np.array(self.stamp), **arrays)
+
+        replace_file(self._file(kind), write)
+
+    def drop(self, kind: str) -> None:
+        self._file(kind).unlink(missing_ok=True)
+
+    def _file(self, kind: str) -> Path:
+        return self.path.with_name(f"{self.path.name}.{kind}.npz")
+
+
+class Folder:
+    """A study on disk. Only one process at a time has it open."""
+
+    def __init__(self, path: Path, header: dict[str, Any], suffix: str = ".parquet") -> None:
+        self.path, self.header, self.suffix = path, header, suffix
+        self._about, self._parts = path / "plan.json", path / "parts"
+
+    def part(self, number: int) -> Part:
+        return Part(self._parts / f"{number:04d}", fingerprint(self.header))
+
+    @contextmanager
+    def opened(self, *, resume: bool, replace_old: bool) -> Iterator[Log | None]:
+        """Make ready to work; a log of the same plan and code that is there already is handed out."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with _lock(self.path):
+            if replace_old:
+                self._clear()
+            done = self._finished()
+            if done is None:
+                self._check(resume)
+                self._parts.mkdir(exist_ok=True)
+                text = json.dumps(self.header, indent=1)
+                replace_file(self._about, lambda path: path.write_text(text, encoding="utf-8"))
+            yield done
+
+    def finish(self, log: Log) -> None:
+        """Write the log; the parts have done their service."""
+        write_log(self.path / f"log{self.suffix}", log)
+        shutil.rmtree(self._parts, ignore_errors=True)
+
+    def _clear(self) -> None:
+        shutil.rmtree(self._parts, ignore_errors=True)
+        for name in ("plan.json", *(f"log{suffix}" for suffix in FORMATS)):
+            (self.path / name).unlink(missing_ok=True)
+
+    def _finished(self) -> Log | None:
+        """The log, in whichever format it is."""
+        for suffix in sorted(FORMATS, key=lambda suffix: suffix != self.suffix):
+            path = self.path / f"log{suffix}"
+            if path.exists():
+                log = read_log(path)
+                _check_same(self.path, log.header, self.header)
+                if suffix != self.suffix:
+                    write_log(self.path / f"log{self.suffix}", log)
+                shutil.rmtree(self._parts, ignore_errors=True)
+                return log
+        return None
+
+    def _check(self, resume: bool) -> None:
+        """Refuse the folder of another study, and one that would be started over unasked."""
+        if not self._about.exists():
+            return
+        try:
+            found = json.loads(self._about.read_text(encoding="utf-8"))
+            _check_same(self.path, found, self.header)
+        except (ValueError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{self._about} is damaged; start anew with --replace") from None
+        if not resume:
+            raise InputError(
+                f"{self.path} holds a study that was stopped; go on with --resume, or start anew: --replace"
+            )
+
+
+def _check_same(folder: Path, found: dict[str, Any], ours: dict[str, Any]) -> None:
+    what = {
+        "fingerprint": "another plan",
+        "source": "another version of the code",
+        "versions": "other libraries",
+    }
+    for key, whose in what.items():
+        if found.get(key) != ours[key]:
+            raise InputError(
+                f"{folder} holds a study of {whose}; choose another --out, or start anew with --replace"
+            )
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold the folder against other processes; the system lets go when this one ends, however it ends."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # not everywhere
+        yield
+        return
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"another process is running a study in {folder}; wait, or choose another --out"
+            ) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                (folder / ".lock").unlink()

@@ -55,6 +55,21 @@ def test_a_method_may_change_the_problem():
     assert sigmas == [0.0, 0.5]
 
 
+def test_a_range_of_seeds_is_all_of_them():
+    assert [trial.seed for trial in plan(swapped("seeds: [1, 2, 3]", "seeds: [7, 1-3]")).trials[:4]] == [
+        7,
+        1,
+        2,
+        3,
+    ]
+
+
+def test_decays_that_differ_have_names_that_differ():
+    text = swapped("mu: 1.0e-3}", "mu: 1.0e-3, decay: [{kind: drop, at: 10}, {kind: drop, at: 5}]}")
+    names = [trial.labels[2] for trial in plan(text).trials[:12:6]]
+    assert names == ["cosmo decay=drop(at=10, by=0.1)", "cosmo decay=drop(at=5, by=0.1)"]
+
+
 def test_a_decay_is_read():
     text = swapped("mu: 1.0e-3}", "mu: 1.0e-3, decay: {kind: drop, at: 10}}")
     assert plan(text).trials[0].method.eta_at(10) == pytest.approx(1e-3)
@@ -98,6 +113,24 @@ def test_the_fingerprint_is_of_the_content():
         ("budgets: [1000]", "rounds: 3", "study.yaml:8: key 'rounds' stands here twice"),
         ("budgets: [1000]", "wire: tin", "study.yaml:8: wire: "),
         ("budgets: [1000]", "budgets: [1000", "study.yaml:9: not YAML"),
+        ("budgets: [1000]", "budgets: [-5]", "study.yaml:8: a budget is 0 bits or more"),
+        ("budgets: [1000]", "log_every: 41", "study.yaml:8: log_every lies between 1 and rounds = 40"),
+        ("budgets: [1000]", "wire: f64\ndtype: float32", "study.yaml:8: wire f64 spends 64 bits"),
+        ("budgets: [1000]", "budgets: &x [*x]", "study.yaml:"),
+        ("budgets: [1000]", "wire: !foo 3", "study.yaml:8: "),
+        ("rounds: 40", "rounds: true", "study.yaml:7: rounds: YAML reads true as True"),
+        ("rounds: 40", "rounds: 1:30", "study.yaml:7: rounds: YAML reads 1:30 as 90"),
+        ("seeds: [1, 2, 3]", "seeds: [2020-12-01]", "study.yaml:6: seeds[0]: YAML reads"),
+        ("seeds: [1, 2, 3]", "seeds: [9-3]", "study.yaml:6: seeds 9-3 must rise"),
+        ("seeds: [1, 2, 3]", "seeds: [2, 1-3]", "study.yaml:6: seeds must differ"),
+        ("zeta: 1.0", "zeta: .inf", "study.yaml:1: problem.zeta must be a finite number"),
+        ("zeta: 1.0", "zeta: nan", "study.yaml:1: problem.zeta must be a finite number"),
+        ("q: 2, eta: 1e-2", "q: 2, eta: []", "study.yaml:4: methods[0].eta is an empty list"),
+        ("eta: [1e-2, 2e-2]", "label: x, eta: [1e-2, 2e-2]", "study.yaml:5: two entries are both called 'x'"),
+        ("{kind: ring, n: 4}", "{kind: ring, n: 4}, {kind: ring, n: 4}", "study.yaml:2: two entries"),
+        ("mu: 1.0e-3}", "mu: 1.0e-3, problem: {kind: rosenbrock}}", "study.yaml:4: a method may change"),
+        ("n: 4}", "n: 200000}", "study.yaml:2: n lies between 1 and 20,000"),
+        ("d: 8", "d: 99999999999999999999", "study.yaml:1: "),
     ],
 )  # fmt: skip
 def test_a_mistake_names_file_line_and_what_is_known(old, new, says):

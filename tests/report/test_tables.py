@@ -92,7 +92,9 @@ def test_several_budgets_and_problems_become_columns():
     log = part_of(LOG, graph="ring")
     frame = cells(log.assign(problem=log["method"]), [100, None])
     lines = render_cells(frame, "markdown").splitlines()
-    assert lines[0].startswith("| method | sparse, ring, 100 bits | sparse, ring, last round | dense, ring,")
+    assert lines[0].startswith(
+        "| method | sparse, ring, 100 bits | sparse, ring, last checkpoint | dense, ring,"
+    )
     assert lines[2] == "| sparse | 4.00 ± 2.00 | 2.00 ± 1.00 | – | – |"
 
 

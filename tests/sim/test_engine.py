@@ -8,7 +8,8 @@ from zocosmo.graphs.graph import complete, ring
 from zocosmo.methods import METHODS, Cosmo, EdgeLocal, Flood
 from zocosmo.methods.decay import Cosine, Drop, InverseSqrt
 from zocosmo.problems import logistic, network
-from zocosmo.problems.rosenbrock import rosenbrock
+from zocosmo.problems.quadratic import quadratic
+from zocosmo.problems.rosenbrock import Rosenbrock, rosenbrock
 from zocosmo.sim.draws import DrawAhead
 from zocosmo.sim.engine import Run, Simulation, batch_key
 
@@ -86,6 +87,7 @@ def test_a_graph_that_does_not_fit_is_refused_before_the_first_round():
         (Drop(at=2, by=0.25), [1, 1, 0.25, 0.25]),
         (Cosine(rounds=2, to=0.0), [1, 0.5, 0, 0]),
         (InverseSqrt(), [1, 2**-0.5, 3**-0.5, 0.5]),
+        (InverseSqrt(after=3), [1, 0.75**0.5, 0.6**0.5, 0.5**0.5]),
     ],
 )
 def test_steps_follow_their_schedule(decay, factors):
@@ -124,3 +126,65 @@ def test_stacked_real_data_runs_are_the_runs_alone():
 
 def test_every_method_of_the_table_is_exported():
     assert all(kind.__module__ == f"zocosmo.methods.{name}" for name, kind in METHODS.items())
+
+
+def test_a_restored_simulation_remembers_who_diverged_and_from_where():
+    runs = [small_run("cosmo", problem=rosenbrock(4, 1, d=6), **change) for change in ({"eta": 1e-3}, LOST)]
+    first, second = Simulation(runs, bound=3.0), Simulation(runs, bound=3.0)
+    first.checkpoint()
+    advance(first, 20).checkpoint()
+    assert first.alive.tolist() == [True, False]
+    second.restore({key: value.copy() for key, value in first.arrays().items()})
+    for simulation in (first, second):
+        advance(simulation, 20)
+    a, b = first.checkpoint(), second.checkpoint()
+    assert_array_equal(first.states(), second.states())
+    assert a.alive.tolist() == b.alive.tolist() == [True, False]
+    assert a.diverged.tolist() == b.diverged.tolist()
+
+
+def test_the_bound_of_a_restored_simulation_is_that_of_its_start():
+    """F(x̄_0) = 45: three times that is 135, which 100 times the later value is not."""
+    run = small_run("cosmo", problem=rosenbrock(4, 1, d=6), eta=1e-3)
+    first, second = Simulation([run], bound=3.0), Simulation([run], bound=3.0)
+    first.checkpoint()
+    second.restore(advance(first, 200).arrays())
+    second.state.x[...] *= -2.5  # back up the valley, but below the bound
+    assert not second.checkpoint().diverged.any()
+
+
+class Falling(Rosenbrock):
+    """Unbounded below."""
+
+    def local(self, x):
+        return -(x * x).sum(axis=-1)
+
+
+def test_falling_without_end_is_divergence_too():
+    shape = rosenbrock(4, 1, d=6)
+    problem = Falling(shape.shifts, shape.alpha, shape.x0)
+    simulation = Simulation([small_run("cosmo", problem=problem, eta=0.5)])
+    simulation.checkpoint()
+    assert advance(simulation, 60).checkpoint().diverged.all()
+
+
+def test_schedules_on_one_graph_do_not_mix_up_their_draws():
+    problem, method = rosenbrock(6, 1, d=6), small("edge_local", eta=1e-3)
+    runs = [Run(method, ring(6), problem, 1, schedule) for schedule in ("alternating", "iid", "maximal")]
+    together = advance(Simulation(runs), 6).states()
+    assert_array_equal(together, np.concatenate([advance(Simulation([run]), 6).states() for run in runs]))
+
+
+def test_a_flood_in_one_dimension_is_still_charged_as_a_flood():
+    problem = quadratic(4, 1, d=1)
+    simulation = advance(Simulation([Run(Flood(eta=0.1, mu=0.1), ring(4), problem, 1)]), 2)
+    assert simulation.channel.ledger("seed_scalar").network().payload == 2 * 4 * 3 * 96
+
+
+def test_one_node_alone_loses_nothing_on_any_wire():
+    """Beyond what half precision holds: it sends nothing, so nothing may overflow."""
+    problem = quadratic(1, 1, d=6)
+    for wire in ("f16", "nominal_f32"):
+        simulation = Simulation([Run(small("cosmo"), complete(1), problem, 1)], wire=wire)
+        simulation.state = simulation.method.init(np.full((1, 1, 6), 1e6))
+        assert np.isfinite(advance(simulation, 3).states()).all()

@@ -80,7 +80,7 @@ def table(
     metric: Metric = "objective",
     relative: Annotated[bool, typer.Option("--relative", help="Divide by the value at round 0.")] = False,
     rounds: Annotated[bool, typer.Option("--rounds", help="Show completed rounds too.")] = False,
-    last: Annotated[bool, typer.Option("--last", help="At the last round, whatever it cost.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="At the last checkpoint, whatever it cost.")] = False,
     against: Annotated[str, typer.Option(help="A method: paired differences from it, with intervals.")] = "",
     fmt: Annotated[str, typer.Option("--format", help="text, markdown, csv or latex.")] = "text",
     to: Annotated[Path | None, typer.Option(help="Write to a file instead.")] = None,

@@ -30,9 +30,9 @@ class Part(NamedTuple):
 
     def load(self, kind: str) -> Columns | None:
         try:
-            with np.load(self._file(kind), allow_pickle=False) as file:
-                arrays = dict(file)
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+            with self._file(kind).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                arrays = dict(archive)
+        except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile):
             return None
         return arrays if str(arrays.pop("stamp", "")) == self.stamp else None
 

@@ -36,7 +36,7 @@ KEYS = {
     "seeds": (list[int | str], ...),
     "rounds": (int, ...),
     "budgets": (list[int], []),
-    "log_every": (int, 10),
+    "log_every": (int | None, None),
     "wire": (Literal[tuple(WIRES)], "nominal_f32"),
     "dtype": (Literal["float64", "float32"], "float64"),
     "diverged_above": (float, 1e12),
@@ -105,6 +105,8 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
     top["seeds"] = at(config, ("seeds",), spread_seeds, top["seeds"])
     if top["rounds"] < 1:
         raise config.fail(("rounds",), f"rounds must be at least 1, got {top['rounds']}")
+    if top["log_every"] is None:
+        top["log_every"] = min(10, top["rounds"])
     if not 1 <= top["log_every"] <= top["rounds"]:
         raise config.fail(
             ("log_every",), f"log_every lies between 1 and rounds = {top['rounds']}, got {top['log_every']}"

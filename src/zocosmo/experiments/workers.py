@@ -3,14 +3,18 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from typing import Any
 
+GRACE = 60.0  # seconds that a process left alone has for its last snapshot
+
 _stop: Event | None = None  # in a worker process: set when all shall stop
-_parent = 0  # in a worker process: whom it works for
+_alone = False  # in a worker process: whoever wanted the work is gone
+_busy = False  # in a worker process: a task is being worked on
 
 
 class interrupts_held:  # noqa: N801 — used as a function
@@ -21,8 +25,7 @@ class interrupts_held:  # noqa: N801 — used as a function
 
     def asked(self) -> bool:
         """Whether to stop now: an interrupt came, or the process that wanted the work stops or is gone."""
-        told = _stop is not None and (_stop.is_set() or os.getppid() != _parent)
-        return self._seen or told
+        return self._seen or _alone or (_stop is not None and _stop.is_set())
 
     def __enter__(self) -> "interrupts_held":
         self._main = threading.current_thread() is threading.main_thread()  # others get no signals
@@ -56,7 +59,7 @@ def in_processes(
     try:
         while True:
             while len(running) < processes and (task := next(left, None)) is not None:
-                running[pool.submit(call, *task[1])] = task[0]
+                running[pool.submit(_work, call, task[1])] = task[0]
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -68,5 +71,26 @@ def in_processes(
 
 
 def _begin(stop: Event, parent: int) -> None:
-    global _stop, _parent
-    _stop, _parent = stop, parent
+    global _stop
+    _stop = stop
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _work(call: Callable[..., Any], task: tuple[Any, ...]) -> Any:
+    global _busy
+    _busy = True
+    try:
+        return call(*task)
+    finally:
+        _busy = False
+
+
+def _watch(parent: int) -> None:
+    """End this process when its parent is gone: a queue that nobody fills any more would hold it for ever."""
+    global _alone
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    _alone, deadline = True, time.monotonic() + GRACE
+    while _busy and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os._exit(1)

@@ -95,7 +95,9 @@ def render_contrasts(
             span = f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]"
             entries[row["method"], place] = Entry(Number(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
     header, methods = list(dict.fromkeys(places)), list(dict.fromkeys(method for method, _ in entries))
-    at = " and ".join("the last round" if bits is None else f"{bits:,.0f} bits per node" for bits in budgets)
+    at = " and ".join(
+        "the last checkpoint" if bits is None else f"{bits:,.0f} bits per node" for bits in budgets
+    )
     note = f"{metric} minus that of {baseline} at {at}: mean [95 % paired bootstrap interval] wins/pairs."
     nothing = Entry(None, False, "")
     rows = [(method, [entries.get((method, place), nothing) for place in header]) for method in methods]
@@ -185,7 +187,7 @@ def order(x: float) -> int:
 def place_text(name: str, value: Any) -> str:
     if name != "budget":
         return str(value)
-    return "last round" if value < 0 else f"{value:,.0f} bits"
+    return "last checkpoint" if value < 0 else f"{value:,.0f} bits"
 
 
 def footnote(frame: pd.DataFrame, rounds: bool) -> str:
@@ -197,7 +199,7 @@ def footnote(frame: pd.DataFrame, rounds: bool) -> str:
     over = "one seed" if seeds == "1" else f"mean ± std over {seeds} seeds"
     bits = [f"{bits:,.0f}" for bits in frame["budget"].dropna().unique()]
     places = [f"{' and '.join(bits)} bits per node"] if bits else []
-    places += ["the last round"] if frame["budget"].isna().any() else []
+    places += ["the last checkpoint"] if frame["budget"].isna().any() else []
     note = f"{problem}{metric}, {over}, at {' and at '.join(places)}."
     if rounds:
         note += " (rounds) completed."

@@ -111,6 +111,7 @@ def test_figures_are_drawn(run, tmp_path):
         (["table", "small.yaml", "--format", "html"], "format 'html' is not known"),
         (["figure", "none"], "there is no log in none"),
         (["table", "small.txt"], "there is no log in small.txt"),
+        (["table", "none.yaml"], "none.yaml: there is no such file"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(run, line, says):
@@ -144,6 +145,33 @@ def test_lists_name_every_method_and_problem(run):
         code, out, _ = run(command)
         assert code == 0
         assert all(f"\n{name} " in out for name in table)
+
+
+def test_graphs_schedules_and_decays_are_listed(run):
+    code, out, _ = run("graphs")
+    assert code == 0
+    assert all(f"\n{name} " in out for name in ("small_world", "maximal", "cosine"))
+
+
+def test_a_figure_that_cannot_be_is_refused_before_any_is_drawn(run, tmp_path):
+    run("run", "small.yaml")
+    assert run("figure", "small.yaml", "--to", "good.png", "--to", "bad.gif")[0] == 2
+    assert not (tmp_path / "good.png").exists()
+
+
+def test_a_config_that_has_changed_is_not_shown_with_its_old_log(run, tmp_path):
+    run("run", "small.yaml")
+    (tmp_path / "small.yaml").write_text(SMALL.replace("eta: 0.01", "eta: 0.02"))
+    code, _, err = run("table", "small.yaml")
+    assert code == 2
+    assert "has changed since it was run (methods)" in err
+    assert run("table", "runs/small")[0] == 0
+
+
+def test_other_budgets_need_no_other_run(run, tmp_path):
+    run("run", "small.yaml")
+    (tmp_path / "small.yaml").write_text(SMALL.replace("budgets: [2000]", "budgets: [1000]"))
+    assert "at 1,000 bits per node" in run("table", "small.yaml")[1]
 
 
 def test_the_example_config_runs(run, tmp_path):

@@ -96,7 +96,7 @@ ALLOWED = {
     "cli.common": ["core.", "graphs.", "errors"],
     "cli.tape": ["cli.common", "core.", "graphs.", "errors"],
     "cli.payload": ["cli.common", "core.", "report.", "errors"],
-    "cli.study": ["cli.common", "experiments.", "files", "log", "methods", "problems", "report.", "errors"],
+    "cli.study": ["cli.common", "experiments.", "files", "graphs", "log", "methods", "problems", "report.", "errors"],
     "cli.minimize": ["blackbox.", "cli.common", "files", "graphs.", "errors"],
     "cli": ["_version", "cli.", "errors"],
     "__main__": ["cli"],

@@ -5,7 +5,7 @@ import inspect
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,10 +121,14 @@ def figure(
     Example: zocosmo figure configs/rosenbrock.yaml --to rosenbrock.png --to rosenbrock.svg
     """
     from zocosmo.report.curves import figure as draw
+    from zocosmo.report.figures import check_figure
 
     log = find_log(study)
     marks = list(bits or log.header["config"].get("budgets", [])) if x == "bits" else []
-    for path in to or [Path(f"{study.stem}.png"), Path(f"{study.stem}.svg")]:
+    paths = to or [Path(f"{study.stem}.png"), Path(f"{study.stem}.svg")]
+    for path in paths:
+        check_figure(path)
+    for path in paths:
         draw(log.rows, path, x=x, metric=metric, budgets=marks)
         print(path)
 
@@ -167,12 +171,31 @@ def problems() -> None:
     """
     from zocosmo.problems import PROBLEMS
 
-    rows = []
-    for name, builder in PROBLEMS.items():
-        given = [p for p in inspect.signature(builder).parameters.values() if p.name not in ("n", "seed")]
-        options = [p.name if p.default is p.empty else f"{p.name}={p.default}" for p in given]
-        rows.append((name, summary(builder), ", ".join(options)))
+    rows = [(name, summary(build), signature(build, "n", "seed")) for name, build in PROBLEMS.items()]
     show(["problem", "what it is", "parameters"], rows)
+
+
+@app.command()
+def graphs() -> None:
+    """List the graphs and their parameters, the schedules of matchings, and the decays of the step size.
+
+    Example: zocosmo graphs
+    """
+    from zocosmo.graphs import GRAPHS, SCHEDULES
+    from zocosmo.methods import DECAYS
+
+    names = ["graph", "what it is", "parameters"]
+    show(names, [(name, summary(build), signature(build, "seed")) for name, build in GRAPHS.items()])
+    schedules = [(name, summary(kind)) for name, kind in SCHEDULES.items()]
+    show(["\nschedule", "\nwhat it is"], schedules)
+    decays = [(name, summary(kind), signature(kind)) for name, kind in DECAYS.items()]
+    show(["\ndecay", "\nwhat it is", "\nparameters"], decays)
+
+
+def signature(build: Callable[..., object], *hidden: str) -> str:
+    """Parameters with their defaults."""
+    given = [p for p in inspect.signature(build).parameters.values() if p.name not in hidden]
+    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in given)
 
 
 def show(header: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
@@ -196,6 +219,8 @@ def find_log(study: Path) -> "Log":
     if study.suffix in FORMATS:
         return read_log(study)
     is_config = study.suffix in (".yaml", ".yml")
+    if is_config and not study.exists():
+        raise InputError(f"{study}: there is no such file")
     folder = RUNS / study.stem if is_config else study
     found = [folder / f"log{suffix}" for suffix in FORMATS if (folder / f"log{suffix}").exists()]
     if found:

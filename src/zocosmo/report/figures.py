@@ -11,6 +11,12 @@ FORMATS = (".svg", ".png", ".pdf")
 UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
+def check_figure(to: Path) -> None:
+    """Refuse a name that no figure can be written to."""
+    if to.suffix not in FORMATS:
+        raise InputError(f"a figure ends in {', '.join(FORMATS)}, got {to.name!r}")
+
+
 def new_figure(to: Path, size: tuple[float, float]) -> tuple[Any, Any]:
     """A figure and its axes, once it is clear that it can be made and where it goes can hold it."""
     figure, panels = new_panels(to, size)
@@ -21,8 +27,7 @@ def new_panels(
     to: Path, size: tuple[float, float], count: int = 1, columns: int = 1
 ) -> tuple[Any, list[Any]]:
     """A figure with `count` panels, row by row."""
-    if to.suffix not in FORMATS:
-        raise InputError(f"a figure ends in {', '.join(FORMATS)}, got {to.name!r}")
+    check_figure(to)
     try:
         import matplotlib
     except ModuleNotFoundError:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from zocosmo.errors import InputError
+from zocosmo.problems.data import load
 from zocosmo.problems.draws import normals, private
 from zocosmo.problems.logistic import Logistic, logistic
-from zocosmo.problems.split import load
 
 KINDS = [
     {},

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from zocosmo.errors import InputError
+from zocosmo.problems.data import load
 from zocosmo.problems.draws import normals, private
 from zocosmo.problems.logistic import logistic
 from zocosmo.problems.network import Network, network
-from zocosmo.problems.split import load
 
 KINDS = [{}, {"hidden": 1, "batch": 1}, {"batch": None, "split": "dirichlet", "alpha": 0.1, "l2": 0.1}]
 

@@ -8,17 +8,9 @@ from scipy.stats import beta, kstest
 
 from zocosmo.core import Tape
 from zocosmo.errors import InputError
+from zocosmo.problems.data import BLOCK, Shards, example_losses, is_right, load
 from zocosmo.problems.draws import private
-from zocosmo.problems.split import (
-    BLOCK,
-    Shards,
-    check_positive,
-    dirichlet,
-    example_losses,
-    is_right,
-    load,
-    split,
-)
+from zocosmo.problems.split import check_positive, dirichlet, split
 
 LABELS = np.arange(200) % 4
 

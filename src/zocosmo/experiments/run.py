@@ -14,7 +14,7 @@ import numpy as np
 
 from zocosmo.experiments.folder import Columns, Folder, Part
 from zocosmo.experiments.plan import Plan, Trial
-from zocosmo.experiments.workers import in_processes, interrupts_held
+from zocosmo.experiments.processes import in_processes, interrupts_held
 from zocosmo.log import Log, make_header
 from zocosmo.sim.engine import Checkpoint, Simulation, batch_key
 

@@ -1,5 +1,6 @@
 """What every method has: parameters, a state, public draws, and a step that asks slopes and mixes values."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,7 +72,7 @@ Step = Generator[TwoQuery, Values, Any]  # asks for slopes, is sent them, return
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class Method(ABC):
     """Anything that can be compared, ours or a baseline.
 
     `draw` is what peers rebuild from the tape; it takes many rounds and many tapes at once. `step` is one
@@ -115,12 +116,13 @@ class Method:
         """How many times a round waits for neighbours, one after the other."""
         return 1 if world.graph.n > 1 else 0
 
+    @abstractmethod
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         """Public draws of rounds t, of shape (…,) like the tape."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, t: int, state: Any, draw: Draw, channel: Channel) -> Step:
-        raise NotImplementedError
+        """Round t: asks for slopes, mixes values, returns the next state."""
 
     def eta_at(self, t: int) -> float:
         """η_t"""

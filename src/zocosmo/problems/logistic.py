@@ -3,8 +3,9 @@
 import numpy as np
 
 from zocosmo.core.tape import Seed
+from zocosmo.problems.data import DataProblem, check_batch, load
 from zocosmo.problems.draws import Array, private
-from zocosmo.problems.split import DataProblem, check_batch, check_positive, load
+from zocosmo.problems.split import check_positive
 from zocosmo.problems.split import split as split_examples
 
 

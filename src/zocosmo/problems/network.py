@@ -6,8 +6,9 @@ import numpy as np
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import check_whole
+from zocosmo.problems.data import DataProblem, check_batch, load
 from zocosmo.problems.draws import Array, normals, private
-from zocosmo.problems.split import DataProblem, check_batch, check_positive, load
+from zocosmo.problems.split import check_positive
 from zocosmo.problems.split import split as split_examples
 
 INPUTS, CLASSES = 65, 10  # 8 × 8 grey levels and the bias

@@ -1,56 +1,19 @@
-"""Data sets, how nodes share them, and the loss of a model on what each node holds."""
+"""How nodes share out examples: evenly at random, or with skewed labels."""
 
-import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
-from zocosmo.problems.draws import Array, together, uniforms
+from zocosmo.problems.draws import Array, uniforms
 
 Index = NDArray[np.int64]
 
-DATA_SETS = ("breast_cancer", "digits")
 SPLITS = ("iid", "dirichlet")
 MAX_REDRAWS = 1000
-BLOCK = 32  # examples that one product handles
-
-
-class Data(NamedTuple):
-    """Examples as rows of features, the last of them 1 for the bias, and their classes 0…C−1."""
-
-    features: Array
-    labels: Index
-
-    @property
-    def columns(self) -> int:
-        """Scores that a model gives an example: one for two classes, else one for each class."""
-        classes = int(self.labels.max()) + 1
-        return 1 if classes == 2 else classes
-
-
-@functools.cache
-def load(name: str) -> Data:
-    """A data set that comes with scikit-learn: nothing is downloaded."""
-    check_known("data set", name, DATA_SETS)
-    try:
-        from sklearn import datasets  # here, since it takes a second
-    except ModuleNotFoundError:
-        raise InputError(f"data set {name!r} needs scikit-learn; run: pip install scikit-learn") from None
-    features, labels = getattr(datasets, f"load_{name}")(return_X_y=True)
-    if name == "digits":
-        features = features / 16.0  # grey levels 0…16
-    else:
-        features = (features - features.mean(axis=0)) / features.std(axis=0)
-    data = Data(np.column_stack([features, np.ones(len(labels))]), labels.astype(np.int64))
-    for array in data:
-        array.flags.writeable = False  # every problem of the process shares them
-    return data
 
 
 def split(
@@ -117,165 +80,3 @@ def check_positive(what: str, given: float, *, zero: bool = False) -> float:
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InputError(f"{what} must be a number {'≥' if zero else '>'} 0, got {given!r}")
     return number
-
-
-class Shards(NamedTuple):
-    """What all nodes of all trials hold, cut into blocks of equal size; the last of a node's is padded.
-
-    A product of matrices may round differently for every size. Blocks of one size keep a node's loss the
-    same to the bit, whatever the sizes of the nodes and trials that are computed along with it.
-    """
-
-    features: Array  # (blocks, BLOCK, features)
-    labels: Index  # (blocks, BLOCK)
-    owner: Index  # (blocks,) trial · n + node
-    real: Index  # positions in all blocks that are no padding, in order of owner
-    start: Index  # (trials · n,) where each owner begins in `real`
-
-    @classmethod
-    def of(cls, data: Data, parts: Sequence[Index]) -> "Shards":
-        sizes = np.array([part.size for part in parts])
-        blocks = -(-sizes // BLOCK)
-        rooms = blocks * BLOCK - sizes
-        padded = [np.pad(part, (0, room), mode="edge") for part, room in zip(parts, rooms, strict=True)]
-        rows = np.concatenate(padded).reshape(-1, BLOCK)
-        owner = np.repeat(np.arange(len(parts)), blocks)
-        first = (np.cumsum(blocks) - blocks) * BLOCK
-        real = np.concatenate([at + np.arange(size) for at, size in zip(first, sizes, strict=True)])
-        return cls(data.features[rows], data.labels[rows], owner, real, np.cumsum(sizes) - sizes)
-
-    def sums(self, values: Array) -> Array:
-        """Sum over each owner's examples of values (…, blocks, BLOCK)."""
-        flat = values.reshape(*values.shape[:-2], -1)
-        return np.add.reduceat(np.take(flat, self.real, axis=-1), self.start, axis=-1)
-
-
-@functools.cache
-def whole(source: str) -> Shards:
-    """All examples of a data set, as if one node held them."""
-    data = load(source)
-    return Shards.of(data, [np.arange(data.labels.size)])
-
-
-@dataclass(eq=False)
-class DataProblem:
-    """F_i(x) = mean over node i's examples of the model's loss + l2/2 ‖x‖²; `scores` says which model it is.
-
-    With a batch, f_i(x; ξ_{i,t}) takes the mean over that many examples of the node instead, drawn with
-    replacement by its private coins of the round. Arithmetic is in double precision. A state that has run
-    away is answered by inf or nan and no warning: trials run together, and the others go on.
-    """
-
-    source: str
-    n: int
-    d: int
-    parts: list[Index]  # examples of each node; when stacked, trial after trial
-    tape: Tape  # private; its shape is that of the stack
-    batch: int | None
-    l2: Array  # () or (trials, 1)
-    _sample: dict[int, tuple[Array, Index]] = field(default_factory=dict, init=False, repr=False)
-
-    @property
-    def structure(self) -> tuple[str, int | None]:
-        """What problems that stack have in common, beside their size."""
-        return self.source, self.batch
-
-    def scores(self, features: Array, x: Array) -> Array:
-        """Scores of examples (…, m, features) under parameters (…, d): shape (…, columns, m)."""
-        raise NotImplementedError
-
-    @classmethod
-    def stack(cls, problems: Sequence[Self]) -> Self:
-        """The same losses for many trials at once, on a leading axis."""
-        kinds = {(type(p), p.source, p.n, p.d, p.batch, p.tape.shape) for p in problems}
-        if len(kinds) != 1 or problems[0].tape.shape != ():
-            found = sorted(f"{p.source} n={p.n} d={p.d} batch={p.batch} {p.tape.shape}" for p in problems)
-            raise InputError(f"only single problems that differ in seed, split and l2 stack, got {found}")
-        parts = [part for problem in problems for part in problem.parts]
-        tape, l2 = together([p.tape for p in problems]), np.array([[p.l2] for p in problems])
-        return replace(problems[0], parts=parts, tape=tape, l2=l2)
-
-    def __call__(self, x: NDArray[Any], t: int, *, active: NDArray[np.bool_] | None = None) -> Array:
-        """f_i(x_i; ξ_{i,t}), shape (…, n). All nodes are asked, active or not."""
-        if self.batch is None:
-            return self.local(x)
-        x, (features, labels) = self._states(x), self._examples(t)
-        with np.errstate(over="ignore", invalid="ignore"):
-            losses = example_losses(self.scores(features, x), labels)
-            answers: Array = losses.mean(axis=-1) + self._ridge(x)
-        return answers
-
-    def local(self, x: NDArray[Any]) -> Array:
-        """F_i(x_i) over all that node i holds, shape (…, n)."""
-        x, shards = self._states(x), self._shards
-        rows = x.reshape(*x.shape[: x.ndim - 2 - len(self.tape.shape)], len(self.parts), self.d)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self.scores(shards.features, np.take(rows, shards.owner, axis=-2))
-            means = shards.sums(example_losses(scores, shards.labels)) / self._sizes
-            return means.reshape(x.shape[:-1]) + self._ridge(x)
-
-    def report(self, x: NDArray[Any]) -> dict[str, Array]:
-        """The share of all examples that one shared point (…, d) of each run gets right."""
-        shards, x = whole(self.source), np.ascontiguousarray(x, np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            right = is_right(self.scores(shards.features, x[..., None, :]), shards.labels)
-        return {"accuracy": shards.sums(right.astype(np.float64))[..., 0] / shards.real.size}
-
-    def _states(self, x: NDArray[Any]) -> Array:
-        shape = (*self.tape.shape, self.n, self.d)
-        if np.shape(x)[-len(shape) :] != shape:
-            raise InputError(f"states of this problem have a shape that ends in {shape}, got {np.shape(x)}")
-        return np.ascontiguousarray(x, np.float64)  # other layouts may take other paths, that round otherwise
-
-    def _ridge(self, x: Array) -> Array:
-        ridge: Array = self.l2 / 2 * (x * x).sum(axis=-1)
-        return ridge
-
-    @functools.cached_property
-    def _shards(self) -> Shards:
-        return Shards.of(load(self.source), self.parts)
-
-    @functools.cached_property
-    def _sizes(self) -> Array:
-        return np.array([part.size for part in self.parts], np.float64)
-
-    @functools.cached_property
-    def _pool(self) -> Index:
-        return np.concatenate(self.parts)
-
-    def _examples(self, t: int) -> tuple[Array, Index]:
-        """The sample ξ_t of all nodes. The last one is kept: a round asks for it twice or more."""
-        found = self._sample.get(t)
-        if found is None:
-            batch, data = check_whole("batch", self.batch or 0, 1), load(self.source)
-            u = uniforms(self.tape[..., None], "batch", t, np.arange(self.n), size=batch)
-            sizes = self._sizes.reshape(*u.shape[:-1], 1)
-            rows = self._pool[(u * sizes).astype(np.int64) + self._shards.start.reshape(sizes.shape)]
-            found = data.features[rows], data.labels[rows]
-            self._sample.clear()
-            self._sample[t] = found
-        return found
-
-
-def example_losses(scores: Array, labels: Index) -> Array:
-    """−ln of the chance that scores (…, columns, m) give to labels (…, m), in a form that cannot overflow."""
-    if scores.shape[-2] == 1:
-        s = scores[..., 0, :]
-        loss: Array = np.logaddexp(0.0, np.where(labels == 1, -s, s))
-        return loss
-    top = scores.max(axis=-2)
-    own = np.take_along_axis(scores, np.broadcast_to(labels, top.shape)[..., None, :], axis=-2)[..., 0, :]
-    loss = np.log(np.exp(scores - top[..., None, :]).sum(axis=-2)) + (top - own)
-    return loss
-
-
-def is_right(scores: Array, labels: Index) -> NDArray[np.bool_]:
-    """Whether the label has the highest score; never when a score is nan."""
-    guess = scores[..., 0, :] > 0 if scores.shape[-2] == 1 else scores.argmax(axis=-2)
-    right: NDArray[np.bool_] = (guess == labels) & ~np.isnan(scores.max(axis=-2))
-    return right
-
-
-def check_batch(batch: int | None) -> int | None:
-    """A number of examples, or None for all that a node holds."""
-    return None if batch is None else check_whole("batch", batch, 1)

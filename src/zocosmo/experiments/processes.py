@@ -12,9 +12,9 @@ from typing import Any
 
 GRACE = 60.0  # seconds that a process left alone has for its last snapshot
 
-_stop: Event | None = None  # in a worker process: set when all shall stop
-_alone = False  # in a worker process: whoever wanted the work is gone
-_busy = False  # in a worker process: a task is being worked on
+_stop: Event | None = None  # in a process of ours: set when all shall stop
+_alone = False  # in a process of ours: whoever wanted the work is gone
+_busy = False  # in a process of ours: a task is being worked on
 
 
 class interrupts_held:  # noqa: N801 — used as a function

@@ -6,6 +6,7 @@ nodes. Sums run over nodes in ascending order, so every engine gets the same bit
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,9 +123,8 @@ class Channel(ABC):
 
     def to_all(self, values: Values) -> Values:
         """Q(values) of every node at every other, over direct links: the graph must be complete."""
-        for graph in set(self.graphs):
-            if len(graph.edges) != graph.n * (graph.n - 1) // 2:
-                raise GraphError(f"sending to all in one stage needs a complete graph, got {graph!r}")
+        if self._sparse is not None:
+            raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
         self._traffic.everywhere(values.shape[-1])
         return self._gather(self.wire.round(values))
 
@@ -140,6 +140,11 @@ class Channel(ABC):
                 named = "dense" if size == self.d and name != "seed_scalar" else name  # all d: no index
                 ledger.charge(messages, CODECS[named].bits(self.d, size, self.wire.charged))
         return self._bills[codec]
+
+    @cached_property
+    def _sparse(self) -> Graph | None:
+        """A graph of ours that is not complete."""
+        return next((g for g in self.graphs if len(g.edges) != g.n * (g.n - 1) // 2), None)
 
     def _weighted(self, y: Values) -> Values:
         out: Values | None = None
@@ -220,8 +225,10 @@ def _heard(graph: Graph, peers_only: bool) -> list[tuple[Index, Index, Values]]:
             if k == len(columns):
                 columns.append(([], [], []))
             weight = float(weights.own[i]) if i == j else by_edge[min(i, j), max(i, j)]
-            for column, entry in zip(columns[k], (i, j, weight), strict=True):
-                column.append(entry)  # type: ignore[attr-defined]
+            rows, source, weight_column = columns[k]
+            rows.append(i)
+            source.append(j)
+            weight_column.append(weight)
     return [(np.array(rows), np.array(source), np.array(weight)) for rows, source, weight in columns]
 
 

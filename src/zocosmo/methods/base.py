@@ -83,7 +83,6 @@ class Method(ABC):
 
     kind: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]]  # that messages of this method can be charged under, default first
-    one_hop: ClassVar[bool] = True  # values travel one link a stage
 
     eta: float
     mu: float

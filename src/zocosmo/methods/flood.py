@@ -23,7 +23,6 @@ class Flood(Method):
 
     kind: ClassVar[str] = "flood"
     codecs: ClassVar[tuple[str, ...]] = ("seed_scalar",)
-    one_hop: ClassVar[bool] = False
 
     def stages(self, world: World) -> int:
         return diameter(world.graph)

@@ -1,6 +1,5 @@
 """zocosmo run, table, figure, methods, problems: from a config to a log to what people look at."""
 
-import dataclasses
 import inspect
 import re
 import shlex
@@ -152,14 +151,10 @@ def methods() -> None:
     """
     from zocosmo.methods import METHODS
 
-    rows = []
-    for name, kind in METHODS.items():
-        fields = [
-            f.name if f.default is dataclasses.MISSING and f.name != "decay" else f"{f.name}={f.default}"
-            for f in dataclasses.fields(kind)
-            if f.name not in ("codec", "decay")
-        ]
-        rows.append((name, summary(kind), ", ".join(fields), ", ".join(kind.codecs)))
+    rows = [
+        (name, summary(kind), signature(kind, "codec", "decay"), ", ".join(kind.codecs))
+        for name, kind in METHODS.items()
+    ]
     show(["method", "what it is", "parameters", "codecs"], rows)
 
 

@@ -102,6 +102,7 @@ class Method(ABC):
 
     def check(self, world: World) -> None:
         """Refuse a world that this method cannot run in."""
+        check_size(world.d, 1)
 
     def init(self, x: Values) -> Any:
         """The first state, from x of shape (…, n, d)."""

@@ -49,6 +49,12 @@ def test_a_log_has_a_row_for_every_trial_and_checkpoint(straight):
     assert set(log.header) == {"config", "fingerprint", "source", "versions"}
 
 
+def test_the_log_of_a_short_study_is_the_beginning_of_a_longer_one(straight):
+    short = run_plan(plan(STUDY.replace("rounds: 45", "rounds: 20"))).rows
+    long = read_log(straight).rows
+    assert short.equals(long[long["round"] <= 20].reset_index(drop=True))
+
+
 def test_bits_are_those_of_the_links(straight):
     """Ring of 4: two messages a node and round; on the complete graph three, of 2 values of 32 bits."""
     rows = read_log(straight).rows

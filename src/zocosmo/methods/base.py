@@ -95,11 +95,6 @@ class Method(ABC):
         check_number("eta", self.eta, 0)
         check_number("mu", self.mu, 0, open_below=True)
 
-    @property
-    def keeps_momentum(self) -> bool:
-        """Whether the state has an m: runs of one batch agree on it."""
-        return False
-
     def check(self, world: World) -> None:
         """Refuse a world that this method cannot run in."""
         check_size(world.d, 1)
@@ -141,22 +136,23 @@ class Sparse(Method):
         check_whole("q", self.q, 1)
         check_number("beta", self.beta, 0, 1, open_above=True)
 
-    @property
-    def keeps_momentum(self) -> bool:
-        return bool(np.any(self.beta))
-
     def check(self, world: World) -> None:
         check_size(world.d, self.q)
 
     def init(self, x: Values) -> State:
-        return State(x, np.zeros_like(x) if self.keeps_momentum else None)
+        return State(x, np.zeros_like(x) if np.any(self.beta) else None)
 
     def size(self, t: int, d: int) -> int:
         return self.q
 
     def blend(self, u: Direction, m: Values | None, g: Values) -> Values:
         """The q values of m⁺ on S:  β m + (1 − β) ĝ"""
-        return g if m is None else self.beta * u.restrict(m) + (1 - self.beta) * g
+        if m is None:
+            return g
+        blended: Values = self.beta * u.restrict(m) + (1 - self.beta) * g
+        if np.ndim(self.beta) == 0:
+            return blended
+        return np.where(self.beta == 0, g, blended)  # runs without momentum never meet 0 · inf
 
 
 def keep(u: Direction, m: Values | None, m_S: Values) -> Values | None:

@@ -61,3 +61,16 @@ def normals(tape: Tape, label: str, *ids: Ids, size: int) -> Array:
     angle = 2.0 * math.pi * np.ascontiguousarray(drawn[..., 1::2])
     both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
     return both.reshape(*drawn.shape[:-1], 2 * pairs)[..., :size]
+
+
+class Scratch:
+    """Arrays to compute in, kept from call to call: fresh pages cost more than what is computed in them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Array] = {}
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> Array:
+        kept = self._kept.get(name)
+        if kept is None or kept.shape != shape:
+            kept = self._kept[name] = np.empty(shape)
+        return kept

@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Mask, Values
-from zocosmo.problems.draws import Array, normals, private
+from zocosmo.problems.draws import Array, Scratch, normals, private
 
 BLOCK = 2**16  # normals of noise drawn at once, over as many rounds as fit
+MOST_BLOCKS = 128  # kept for other batches: 64 MiB
 
 
 class Quadratic:
@@ -24,6 +27,7 @@ class Quadratic:
         self.n, self.d = b.shape[-2:]
         self.x0 = np.full((*b.shape[:-2], self.d), self.d**-0.5)
         self._kept: tuple[int, Array] = (-1, b)
+        self._scratch = Scratch()
 
     def local(self, x: Values) -> Array:
         return self._value(x, self.b)
@@ -32,12 +36,15 @@ class Quadratic:
         if self.noise is None:
             return self._value(x, self.b)
         if self._kept[0] != t:
-            self._kept = t, self.b + self.sigma * self.noise.at(t)
+            linear = self.noise.at(t, self._scratch("linear", self.b.shape))
+            linear *= self.sigma
+            linear += self.b
+            self._kept = t, linear
         return self._value(x, self._kept[1])
 
     def _value(self, x: Values, b: Array) -> Array:
         x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
-        slope = self.half * x
+        slope = np.multiply(self.half, x, out=self._scratch("slope", x.shape))
         slope += b
         value: Array = np.einsum("...d,...d->...", slope, x)
         return value
@@ -56,7 +63,7 @@ class Noise:
         self.tape, self.n, self.d = tape, n, d
         self._which = np.array(which) if which else None  # the seed of each trial
         self._rounds = max(1, BLOCK // (max(1, math.prod(tape.shape)) * n * d))
-        self._first, self._drawn = -1, np.empty(0)
+        self._first, self._block = -1, np.empty(0)
 
     @classmethod
     def shared(cls, noises: Sequence["Noise | None"]) -> "Noise | None":
@@ -68,16 +75,31 @@ class Noise:
         place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
         return cls(Tape.stack(list(place)), some[0].n, some[0].d, [place[key] for key in keys])
 
-    def at(self, t: int) -> Array:
+    def at(self, t: int, out: Array) -> Array:
+        """Of round t, in `out`."""
         first = t - t % self._rounds
         if first != self._first:
-            rounds = first + np.arange(self._rounds)
-            ids = rounds.reshape(-1, *(1,) * len(self.tape.shape), 1), np.arange(self.n)
-            drawn = normals(self.tape[..., None], "noise", *ids, size=self.d)
-            drawn *= self.d**-0.5
-            self._first, self._drawn = first, drawn
-        now: Array = self._drawn[t - first]
-        return now if self._which is None else now.take(self._which, axis=0)
+            key = self.tape.keys.tobytes(), self.tape.shape, self.n, self.d, first
+            if key not in _drawn:
+                _drawn[key] = self._draw(first + np.arange(self._rounds))
+                while len(_drawn) > MOST_BLOCKS:
+                    del _drawn[next(iter(_drawn))]
+            self._first, self._block = first, _drawn[key]
+        now = self._block[t - first]
+        if self._which is None:
+            out[...] = now
+        else:
+            now.take(self._which, axis=0, out=out, mode="clip")  # "raise" would go by way of a copy
+        return out
+
+    def _draw(self, rounds: NDArray[np.int64]) -> Array:
+        ids = rounds.reshape(-1, *(1,) * len(self.tape.shape), 1), np.arange(self.n)
+        drawn = normals(self.tape[..., None], "noise", *ids, size=self.d)
+        drawn *= self.d**-0.5
+        return drawn
+
+
+_drawn: dict[tuple[Any, ...], Array] = {}  # trials of one seed meet in many batches
 
 
 def quadratic(

@@ -7,7 +7,7 @@ import numpy as np
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Mask, Values
-from zocosmo.problems.draws import Array, normals, private
+from zocosmo.problems.draws import Array, Scratch, normals, private
 
 
 class Rosenbrock:
@@ -16,11 +16,13 @@ class Rosenbrock:
     def __init__(self, shifts: Array, alpha: Array | float, x0: Array) -> None:
         self.shifts, self.alpha, self.x0 = shifts, alpha, x0
         self.n, self.d = shifts.shape[-2:]
+        self._scratch = Scratch()
 
     def local(self, x: Values) -> Array:
-        z = np.ascontiguousarray(x) - self.shifts  # sums follow the layout, and their last bits with it
+        x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
+        z = np.subtract(x, self.shifts, out=self._scratch("z", x.shape))
         head = z[..., :-1]
-        bend = head * head
+        bend = np.multiply(head, head, out=self._scratch("bend", head.shape))
         np.subtract(z[..., 1:], bend, out=bend)
         bend *= bend
         bend *= self.alpha

@@ -41,7 +41,7 @@ def batch_key(run: Run, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
     free = () if np.dtype(dtype) == np.float32 else _numbers(method)
     fixed = tuple(getattr(method, f.name) for f in fields(method) if f.name not in (*free, "codec"))
     shape = problem.n, problem.d, getattr(problem, "structure", ())
-    return type(method), fixed, method.keeps_momentum, type(problem), *shape
+    return type(method), fixed, type(problem), *shape
 
 
 class Checkpoint(NamedTuple):

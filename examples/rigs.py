@@ -26,7 +26,7 @@ class Rig:
 def main() -> None:
     rigs = [Rig(number) for number in range(4)]
     best = np.mean([rig.optimum for rig in rigs], axis=0)
-    hint = suggest(rigs, np.zeros(KNOBS), n=4, wire="f32")
+    hint = suggest(rigs, np.zeros(KNOBS), wire="f32")
     print(f"Four readings at a time suggest\n  {hint}\n")
     result = minimize(
         rigs, np.zeros(KNOBS), q=hint.q, eta=hint.eta, mu=hint.mu, rounds=ROUNDS, wire="f32", measure=True

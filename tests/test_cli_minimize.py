@@ -1,14 +1,17 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from zocosmo import cli
-from zocosmo.blackbox.functions import Command
+from zocosmo.blackbox.commands import Command
 from zocosmo.blackbox.minimize import minimize
+from zocosmo.errors import InputError
 
 AWK = 'awk "{s += ($1-3)^2} END {print s}" {file}'
 FIXED = ["--q", "1", "--eta", "0.1", "--mu", "0.5"]
@@ -61,7 +64,8 @@ def test_out_holds_the_result_and_its_log(run, tmp_path):
     words = ["--d", "2", "--rounds", "12", "--nodes", "2", "--out", "result.json", "--json"]
     _, out, _ = run("--command", AWK, *words, *FIXED)
     written = json.loads((tmp_path / "result.json").read_text())
-    log = written.pop("log")
+    log, states = written.pop("log"), written.pop("states")
+    assert len(states) == 2
     assert written == json.loads(out)
     assert [row["round"] for row in log] == [0, 10, 12]
     assert log[0]["query_loss"] is None
@@ -94,12 +98,20 @@ BAD = {
     "--command 'cat {file}' --rounds 1 --x0 @none": "file none cannot be read",
     "--command 'cat {file}' --rounds 1 --x0 1,2 --d 3": "--x0 has 2 numbers, but --d is 3",
     "--command 'cat {file}' --rounds 1 --x0 ,": "--x0 has 0 numbers",
-    "--command 'cat {file}' --rounds 1 --d 2 --graph ring": "needs --n",
+    "--command 'cat {file}' --rounds 1 --d 2 --graph ring": "needs --nodes",
     "--command 'cat {file}' --rounds 1 --d 2 --method adam": "choose from cosmo",
     "--command 'cat {file}' --rounds 1 --d 2 --coupling G": "has no 'coupling'",
     "--command 'cat {file}' --budget 9 --d 2": "a single node sends nothing",
     "--command 'cat {file}' --rounds 1 --d 2 --out no/r.json": "folder no does not exist",
     "--command 'cat {file}' --rounds 1 --d 2 --workers 0": "workers must be 1 or more",
+    "--command 'cat {file}' --rounds 1 --d 2 --nodes 0": "--nodes must be 1 or more, got 0",
+    "--command 'cat {file}' --rounds 1 --d 2 --out .": "--out . cannot be written; name a file",
+    "--command 'cat {file}' --rounds 1 --d 2 --reach far": "--reach is a number, or one for each",
+    "--command 'cat {file}' --rounds 1 --d 2 --wire f8": "wire 'f8' is not known",
+    "--command 'cat {file}' --rounds 1 --d 2 --set passes": "--set takes a further field of the method",
+    "--command 'cat {file}' --rounds 1 --d 2 --set seed=3": "--set takes a further field of the method",
+    "--command 'cat {file}' --rounds 1 --d 2 --set gain=3": "method cosmo has no 'gain'",
+    "--command 'cat {file}' --rounds 1 --d 2 --log-every 0": "log_every must be 1 or more",
 }
 
 
@@ -110,6 +122,61 @@ def test_a_mistake_is_one_line_and_exit_code_2(run, line):
     assert err.startswith("zocosmo: ")
     assert err.count("\n") == 1
     assert BAD[line] in err
+
+
+def test_further_options_reach_the_library(run):
+    words = ["--set", "passes=2", "--set", "rule=balanced", "--wire", "f16", "--log-every", "2"]
+    line = ["--command", AWK, "--d", "2", "--nodes", "3", "--rounds", "4", "--json", *words, *FIXED]
+    report = json.loads(run(*line)[1])
+    assert report["bits"] == 4 * 2 * 2 * 16  # rounds, passes, neighbours, one value of 16 bits
+
+
+def test_reach_is_handed_on(run):
+    _, out, _ = run("--command", AWK, "--d", "2", "--rounds", "0", "--reach", "0.5,3", "--json")
+    same, other = (minimize(Command(AWK, 1), [0.0, 0.0], rounds=0, reach=reach).method for reach in (0.5, 3))
+    assert json.loads(out)["method"]["mu"] == same.mu != other.mu
+
+
+BREAKS = """sh -c 'test {round} = 12 && exit 3; echo 1' {x}"""
+
+
+def test_a_failed_query_is_exit_code_2_and_still_writes_what_was_reached(run, tmp_path):
+    code, out, err = run("--command", BREAKS, "--d", "2", "--rounds", "99", "--out", "r.json", *FIXED)
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "node 0, round 12" in err
+    assert (written["status"], written["nit"], len(written["log"])) == (4, 12, 3)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_kills_programs_removes_folders_and_writes_what_was_reached(tmp_path, number, code):
+    rig = "sh -c 'echo $$ >> pids; test {round} = 1 && sleep 30; echo 1' {file}"
+    words = ["minimize", "--command", rig, "--d", "2", "--nodes", "2", "--workers", "2", "--rounds", "9"]
+    (temporary := tmp_path / "temporary").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zocosmo", *words, "--out", "r.json", *FIXED],
+        **{"cwd": tmp_path, "env": {**os.environ, "TMPDIR": str(temporary)}, "stderr": subprocess.PIPE},
+    )
+    pids, until = tmp_path / "pids", time.monotonic() + 30
+    while time.monotonic() < until and (not pids.exists() or len(pids.read_text().split()) < 6):
+        time.sleep(0.02)
+    process.send_signal(number)
+    process.communicate(timeout=15)
+    assert (process.returncode, list(temporary.iterdir())) == (code, [])
+    assert json.loads((tmp_path / "r.json").read_text())["status"] == 5
+
+
+def test_the_result_is_printed_before_it_is_written(run, tmp_path, monkeypatch):
+    def full(path, write):
+        raise InputError("disk full")
+
+    monkeypatch.setattr("zocosmo.cli.minimize.replace_file", full)
+    words = ["--d", "1", "--rounds", "1", "--json", "--out", "r.json"]
+    code, out, err = run("--command", AWK, *words, *FIXED)
+    assert (code, json.loads(out)["nit"]) == (2, 1)
+    assert "disk full" in err
 
 
 def test_the_example_in_the_help_can_be_pasted():

@@ -53,25 +53,23 @@ class Traffic:
 
     def _count(self, partners: Partners) -> Index:
         """Messages by run and link of many rounds of pairs, partners of shape (rounds, runs, n)."""
-        runs = len(self.graphs)
-        partners = np.broadcast_to(partners, (len(partners), runs, self.n))
-        nodes = np.arange(self.n)
-        sending = partners != nodes
-        run = np.broadcast_to(np.arange(runs)[:, None], partners.shape)[sending]
-        place = self._place((nodes * self.n + partners)[sending])
-        counts = np.bincount(run * len(self.links) + place, minlength=runs * len(self.links))
-        return counts.reshape(runs, len(self.links))
+        runs, links = len(self.graphs), len(self.links)
+        place = self._place(partners + np.arange(self.n) * self.n)
+        place = np.broadcast_to(place, (len(partners), runs, self.n)) + np.arange(runs)[:, None] * (links + 1)
+        counts = np.bincount(place.reshape(-1), minlength=runs * (links + 1))
+        return counts.reshape(runs, links + 1)[:, :links]
 
     def _place(self, key: Index) -> Index:
-        if self.n * self.n > MOST_TABLED:
-            return np.searchsorted(self._keys, key)
-        return self._table[key]
+        """The link of sender · n + receiver; one past the last where a node is its own partner."""
+        if self.n * self.n <= MOST_TABLED:
+            return self._table[key]
+        own = key % (self.n + 1) == 0  # i · n + i
+        return np.where(own, len(self.links), np.searchsorted(self._keys, key))
 
     @cached_property
     def _table(self) -> Index:
-        """The place of each link, by sender · n + receiver."""
-        table = np.zeros(self.n * self.n, np.int64)
-        table[self._keys] = np.arange(len(self._keys))
+        table = np.full(self.n * self.n, len(self.links), np.int64)
+        table[self._keys] = np.arange(len(self.links))
         return table
 
     @cached_property

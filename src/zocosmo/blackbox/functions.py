@@ -1,24 +1,17 @@
-"""Oracles over people's own code: Python functions, one vectorised function, or an external program.
+"""Oracles over people's own code: Python functions, one vectorised function, or an oracle of their own.
 
 Every answer is checked and every query counted. What goes wrong is an `OracleError` of one line that names
 the node, the round and the query: "node 3, round 17, query x + μu: the loss is nan; …".
 """
 
-import errno
+import inspect
 import math
 import numbers
-import os
-import re
-import shlex
-import signal
-import subprocess
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,21 +40,22 @@ class Query(NamedTuple):
     def finite(self, number: float) -> float:
         if math.isfinite(number):
             return number
-        remedy = "lower eta or mu, or return a large finite number where the loss is not defined"
+        remedy = "return a value a little worse than nearby ones there, or move x0 or mu inside"
         raise self.error(f"the loss is {number:g}", remedy)
 
 
 class UserOracle(ABC):
     """An oracle that asks nodes one by one, or `workers` of them at a time; answers do not depend on which.
 
-    Each node gets a copy of its x that it may scribble on. Where several nodes fail, the lowest is reported,
-    and `queries` counts the nodes up to it. The first call of a round is x + μu, the second x − μu.
+    Each node gets a copy of its x that it may scribble on, the one copy that a query costs. Where several
+    nodes fail, the lowest is reported, and `queries` counts the nodes up to it. The first call of a round is
+    x + μu, the second x − μu.
     """
 
     def __init__(self, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
         self.n, self.workers = check_whole("n", n, 1), check_whole("workers", workers, 1)
-        if timeout is not None and not 0 < timeout < math.inf:
-            raise InputError(f"timeout is a number of seconds above 0, got {timeout}; None waits for ever")
+        if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
+            raise InputError(f"timeout is a number of seconds above 0, got {timeout!r}; None waits for ever")
         self.timeout = timeout
         self.queries = np.zeros(self.n, np.int64)
         self._calls = (-1, 0)  # of which round, how many
@@ -90,6 +84,7 @@ class UserOracle(ABC):
         for row in asked:
             self.queries[row % self.n] += 1
             answers[row] = next(found)
+        next(found, None)  # all are answered: it ends, and abandons nobody
         return answers.reshape(lead)
 
     def _at(self, rows: Values, row: int, t: int, where: str) -> float:
@@ -110,10 +105,20 @@ class UserOracle(ABC):
         try:
             for future in futures:
                 yield future.result()
-        finally:
+        except BaseException as error:
             for future in futures:
                 future.cancel()
-            wait(futures)  # nobody is still asking when an error is reported
+            self._abandon()
+            if isinstance(error, Exception):
+                wait(futures)  # nobody is still asking when an error is reported
+            else:  # nobody waits for what cannot be ended
+                self._pool.shutdown(wait=False)
+                self._pool = None
+            raise
+
+    def _abandon(self) -> None:
+        """End what is under way; a Python function cannot be ended."""
+        return
 
 
 class Functions(UserOracle):
@@ -143,7 +148,7 @@ class Functions(UserOracle):
             raise InputError(f"{self.n} nodes need {self.n} functions, or one for all; got {len(self.funs)}")
         for i, each in enumerate(self.funs):
             if not callable(each):
-                raise InputError(f"the loss of node {i} must be a function, got {_brief(repr(each))}")
+                raise InputError(f"the loss of node {i} must be a function, got {brief(repr(each))}")
 
     def _one(self, x: Values, query: Query) -> float:
         assert query.node is not None
@@ -167,7 +172,7 @@ class Vectorized(UserOracle):
     def __init__(self, fun: Fun, n: int, *, keyed: bool = False) -> None:
         super().__init__(n)
         if not callable(fun):
-            raise InputError(f"the vectorised loss must be one function, got {_brief(repr(fun))}")
+            raise InputError(f"the vectorised loss must be one function, got {brief(repr(fun))}")
         self.fun, self.keyed = fun, keyed
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
@@ -194,68 +199,34 @@ class Vectorized(UserOracle):
         return answers
 
 
-class Command(UserOracle):
-    """An external program for each query, started without a shell.
+class Answered(UserOracle):
+    """A plain oracle, called as oracle(x, t, active=…) with x (…, n, d), whose answers (…, n) are checked."""
 
-    In the template {x} becomes the values separated by commas (exact: they read back to the same floats),
-    {file} the path of a text file with one value a line, {node} and {round} their numbers. The last line that
-    the program prints is the loss. A program that passes `timeout` is killed, with all that it started.
-    """
+    def __init__(self, oracle: Oracle, n: int) -> None:
+        super().__init__(n)
+        self.oracle = oracle
 
-    def __init__(self, template: str, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
-        super().__init__(n, timeout=timeout, workers=workers)
+    def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
+        """x is not copied: an oracle may neither change nor keep it."""
+        everyone = Query(None, t, where)
+        asked = np.broadcast_to(True if active is None else active, x.shape[:-1])
+        self.queries += asked.reshape(-1, self.n).sum(axis=0)
         try:
-            self.words = shlex.split(template)
-        except ValueError as error:
-            raise InputError(f"the command cannot be split into words: {error}; got {template!r}") from None
-        if not any("{x}" in word or "{file}" in word for word in self.words):
-            raise InputError(f"the command must say where x goes, with {{x}} or {{file}}; got {template!r}")
+            found = np.asarray(self.oracle(x, t, active=active))
+        except OracleError:
+            raise
+        except Exception as error:
+            raise _raised(everyone, error) from error
+        if found.shape != x.shape[:-1] or found.dtype.kind not in "iuf":
+            said = f"the losses are {found.dtype} of shape {found.shape}"
+            raise everyone.error(said, f"return numbers of shape {x.shape[:-1]}")
+        answers: Values = np.where(asked, found, 0.0).astype(np.float64)
+        for place in np.argwhere(~np.isfinite(answers)).tolist():
+            Query(place[-1], t, where).finite(float(answers[tuple(place)]))
+        return answers
 
     def _one(self, x: Values, query: Query) -> float:
-        texts = [repr(value) for value in x.tolist()]
-        with tempfile.TemporaryDirectory(prefix="zocosmo-") as folder:
-            file = Path(folder) / "x.txt"
-            file.write_text("\n".join(texts) + "\n")
-            parts = {"x": ",".join(texts), "file": str(file), "node": str(query.node), "round": str(query.t)}
-            words = [re.sub(r"\{(x|file|node|round)\}", lambda m: parts[m[1]], word) for word in self.words]
-            lines = [line.strip() for line in self._run(words, query).splitlines() if line.strip()]
-        if not lines:
-            raise query.error("the program printed nothing", "print the loss on the last line of stdout")
-        try:
-            return float(lines[-1])
-        except ValueError:
-            found = f"the program's last line is {_brief(lines[-1])!r} and no number"
-            raise query.error(found, "print the loss on the last line of stdout") from None
-
-    def _run(self, words: list[str], query: Query) -> str:
-        """What the program prints."""
-        pipe, none = subprocess.PIPE, subprocess.DEVNULL
-        try:
-            process = subprocess.Popen(words, stdin=none, stdout=pipe, stderr=pipe, start_new_session=True)
-        except OSError as error:
-            raise self._unstarted(words[0], error, query) from error
-        with process:
-            try:
-                out, err = process.communicate(timeout=self.timeout)
-            except BaseException as error:
-                _kill(process)
-                if not isinstance(error, subprocess.TimeoutExpired):
-                    raise
-                found = f"the program did not end within {self.timeout:g} s and was killed"
-                raise query.error(found, "raise timeout, or make it faster") from None
-        if process.returncode:
-            said = _brief((err.decode(errors="replace").strip().splitlines() or ["nothing on stderr"])[-1])
-            code = process.returncode
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            raise query.error(f"the program {how}: {said}", "make it end with exit code 0")
-        return out.decode(errors="replace")
-
-    @staticmethod
-    def _unstarted(program: str, error: OSError, query: Query) -> OracleError:
-        if error.errno == errno.E2BIG:
-            return query.error("x is too long for a command line", "use {file} instead of {x}")
-        found = f"{program!r} cannot be started: {error.strerror}"
-        return query.error(found, "check its path and permissions; no shell is used")
+        raise NotImplementedError  # never one node alone
 
 
 def as_oracle(
@@ -268,6 +239,8 @@ def as_oracle(
     workers: int = 1,
 ) -> Oracle:
     """Whatever people hand over as an oracle for n nodes; oracles and problems pass as they are."""
+    if is_plain_oracle(fun):
+        fun = Answered(fun, n)
     if isinstance(fun, UserOracle | Problem):
         if fun.n != n:
             raise InputError(f"the oracle answers for {fun.n} nodes, but there are {n}; make them agree")
@@ -281,29 +254,55 @@ def as_oracle(
     return Vectorized(fun, n, keyed=keyed)
 
 
-def as_start(x0: ArrayLike, n: int) -> Values:
-    """x0 of shape (d,), the same for all, or (n, d), as new states (n, d)."""
-    start = np.asarray(x0)
+def is_plain_oracle(fun: Any) -> bool:
+    """Whether it declares the signature of an oracle, with a parameter `active`, and is none of ours."""
+    if not callable(fun) or isinstance(fun, UserOracle | Problem):
+        return False
+    try:
+        return "active" in inspect.signature(fun).parameters
+    except (TypeError, ValueError):  # some built-in functions have none
+        return False
+
+
+def is_number(given: Any) -> bool:
+    return isinstance(given, numbers.Real) and not isinstance(given, bool)
+
+
+def as_start(x0: ArrayLike, n: int | None) -> Values:
+    """x0 of shape (d,), the same for all, or (n, d), as new states (n, d); as it is, where n is not known."""
+    try:
+        start = np.asarray(x0)
+    except ValueError:
+        raise InputError(f"x0 must be numbers of shape (d,) or (n, d), got rows of {x0!r:.80}") from None
     if start.ndim not in (1, 2) or start.dtype.kind not in "iuf" or not start.size:
         raise InputError(f"x0 must be numbers of shape (d,) or (n, d), got {start.dtype} of {start.shape}")
-    if start.ndim == 2 and len(start) != n:
+    if n is not None and start.ndim == 2 and len(start) != n:
         raise InputError(f"x0 has {len(start)} rows for {n} nodes; give one row a node, or one x0 for all")
     if not np.isfinite(start).all():
         raise InputError("x0 must be finite")
-    return np.broadcast_to(start.astype(np.float64, copy=False), (n, start.shape[-1])).copy()
+    start = start.astype(np.float64, copy=False)
+    return start if n is None else np.broadcast_to(start, (n, start.shape[-1])).copy()
 
 
 def count_nodes(fun: Any, x0: ArrayLike, graph: int | None, n: int | None) -> int:
     """How many nodes there are, from all that says so."""
+    if isinstance(fun, str | bytes):
+        raise InputError(
+            f"fun must be a function, got the text {fun!r:.80}; a program goes into "
+            "zocosmo.blackbox.commands.Command(text, n), or zocosmo minimize --command"
+        )
     said: dict[str, int | None] = {"n": n, "graph": graph}
     if isinstance(fun, UserOracle | Problem):
         said["the oracle"] = fun.n
+    elif is_plain_oracle(fun):
+        said["the oracle"] = getattr(fun, "n", None)
     elif isinstance(fun, Sequence):
         said["the list of functions"] = len(fun)
     elif not callable(fun):
         raise InputError(f"fun must be a function, a list of functions or an oracle, got {fun!r:.80}")
-    if np.ndim(x0) == 2:
-        said["x0"] = len(np.asarray(x0))
+    rows = as_start(x0, None)
+    if rows.ndim == 2:
+        said["x0"] = len(rows)
     counts = {who: check_whole(who, count, 1) for who, count in said.items() if count is not None}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{who}: {count}" for who, count in counts.items())
@@ -312,8 +311,9 @@ def count_nodes(fun: Any, x0: ArrayLike, graph: int | None, n: int | None) -> in
 
 
 def _number(answer: Any, query: Query) -> float:
-    """A plain number, NumPy's, or an array of size 1; NaN and infinities pass."""
-    if isinstance(answer, numbers.Real) and not isinstance(answer, bool):
+    """A plain number, NumPy's, a Decimal, or an array of size 1; NaN and infinities pass."""
+    decimal = hasattr(answer, "__float__") and not isinstance(answer, bool) and not hasattr(answer, "dtype")
+    if is_number(answer) or decimal:
         try:
             return float(answer)
         except OverflowError:
@@ -321,12 +321,12 @@ def _number(answer: Any, query: Query) -> float:
     try:
         array = np.asarray(answer)
     except Exception:
-        raise query.error(f"the loss is {_brief(repr(answer))}", NUMBER) from None
+        raise query.error(f"the loss is {brief(repr(answer))}", NUMBER) from None
     if array.size == 1 and array.dtype.kind in "iuf":
         return float(array.reshape(()))
     shaped = array.ndim and array.dtype.kind in "iuf"
     raise query.error(
-        f"the loss is {f'an array of shape {array.shape}' if shaped else _brief(repr(answer))}", NUMBER
+        f"the loss is {f'an array of shape {array.shape}' if shaped else brief(repr(answer))}", NUMBER
     )
 
 
@@ -355,20 +355,12 @@ def _within(seconds: float, call: Callable[[], Any]) -> Any:
     return answer
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """The program and all that it started; whatever is left of them."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        process.kill()
-
-
 def _raised(query: Query, error: Exception) -> OracleError:
-    found = f"the function raised {type(error).__name__}: {_brief(str(error))}"
+    found = f"the function raised {type(error).__name__}: {brief(str(error))}"
     return query.error(found, "make it return a number for every x")
 
 
-def _brief(text: str) -> str:
+def brief(text: str) -> str:
     """On one line, and not too long."""
     line = " ".join(text.split())
     return line if len(line) <= BRIEF else line[: BRIEF - 1] + "…"

@@ -2,24 +2,27 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from numpy import finfo
 from numpy.typing import ArrayLike
 
-from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes
+from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes, is_number
 from zocosmo.blackbox.optimizer import Optimizer
-from zocosmo.blackbox.suggest import Suggestion, q_reason, suggest, suggest_only_q, suggest_q
+from zocosmo.blackbox.suggest import Suggestion, as_reach, q_reason, suggest, suggest_only_q, suggest_q
 from zocosmo.core.tape import Seed
-from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.errors import InputError, OracleError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph, ring
 from zocosmo.methods import METHODS
 from zocosmo.methods.base import Method, World, check_number
-from zocosmo.oracle import Oracle, Problem, Values, objective
+from zocosmo.oracle import Oracle, Problem, objective
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-DONE, SPENT, STOPPED, DIVERGED = range(4)
+DONE, SPENT, STOPPED, DIVERGED, FAILED, INTERRUPTED = range(6)
 
 
 def minimize(
@@ -34,6 +37,7 @@ def minimize(
     mu: float | None = None,
     rounds: int | None = None,
     budget_bits: float | None = None,
+    reach: ArrayLike | None = None,
     seed: Seed = 0,
     beta: float = 0.0,
     schedule: str = "auto",
@@ -51,35 +55,49 @@ def minimize(
     """Minimise mean_i f_i(x) from queries alone, over a network in this memory.
 
     `fun` is f(x) → number for all nodes, a list with one for each, or an oracle. Without a graph two nodes
-    are joined, more form a ring. `rounds`, `budget_bits` (payload per node, never exceeded) or both say when
-    to stop. What is not given of q, eta and mu comes from `suggest`, stands in `result.suggestion`, and its
-    queries are counted. `options` are further fields of the method, such as coupling.
+    are joined, more form a ring. x0 is one start (d,), or one for each node (n, d): `result.states` goes on
+    where a run ended. `rounds`, `budget_bits` (payload per node, on average over the nodes, never exceeded)
+    or both say when to stop. What is not given of q, eta and mu comes from `suggest` (where `reach` says how
+    far its probes may go), stands in `result.suggestion`, and its queries are counted. `options` are further
+    fields of the method, such as coupling.
+
+    Whatever a round or a measurement raises carries what was reached so far as `.result`: an OracleError
+    with status 4, anything else (an interrupt, a callback's error) with status 5.
 
     `log` has a row every `log_every` rounds: query_loss, the mean of the last round's answers, is free;
     measure=True adds the objective at the average for n queries a row. A callback that returns True stops.
     """
     check_whole("log_every", log_every, 1)
+    _check_kinds(eta=eta, mu=mu, beta=beta, bound=bound, budget_bits=budget_bits)
+    if not bound > 0:
+        raise InputError(f"bound must be above 0, got {bound}")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function, got {callback!r}")
     n = count_nodes(fun, x0, graph.n if isinstance(graph, Graph) else None, n)
     _check_limits(rounds, budget_bits, n)
-    world = World(as_graph(graph, n), as_start(x0, n).shape[-1], schedule)
+    start = as_start(x0, n)
+    as_reach(reach, start)
+    world = World(as_graph(graph, n), start.shape[-1], schedule)
     oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
     given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **options}
-    chosen, suggestion = complete_method(method, given, oracle, as_start(x0, n), world, seed, wire)
+    probe = partial(suggest, oracle, start, n=n, seed=seed, wire=wire, reach=reach)
+    chosen, suggestion = complete_method(method, given, world, wire, probe)
     run = Optimizer(x0, graph=world.graph, method=chosen, seed=seed, schedule=schedule, wire=wire)
     journal = _Journal(run, oracle, suggestion, log_every, measure, callback)
-    journal.row()
-    status = _play(run, oracle, rounds, budget_bits, bound, journal.after_round)
-    return journal.result(status)
+    try:
+        journal.row()
+        return journal.result(_play(run, oracle, rounds, budget_bits, bound, journal.after_round, log_every))
+    except BaseException as error:
+        error.result = journal.partial(error)  # type: ignore[attr-defined]
+        raise
 
 
 def complete_method(
     method: str | Method,
     given: Mapping[str, Any],
-    oracle: Oracle,
-    start: Values,
     world: World,
-    seed: Seed,
     wire: str,
+    probe: Callable[..., Suggestion],
 ) -> tuple[Method, Suggestion | None]:
     """The method as asked for, with what is missing suggested."""
     given = {name: value for name, value in given.items() if value is not None}
@@ -87,12 +105,18 @@ def complete_method(
         if given:
             raise InputError(f"{', '.join(given)} and a finished method do not go together; set them in it")
         return method, None
+    if not isinstance(method, str):
+        raise InputError(f"method must be a name or a finished method such as Cosmo(q=…), got {method!r:.80}")
     check_known("method", method, METHODS)
     kind, d = METHODS[method], world.d
     known = [field.name for field in fields(kind)]
     for name in given:
         if name not in known:
             raise InputError(f"method {method} has no {name!r}; it has {', '.join(sorted(known))}")
+    if "decay" in given and (isinstance(given["decay"], type) or not hasattr(given["decay"], "factor")):
+        raise InputError(
+            f"decay must be one made of a class in zocosmo.methods.DECAYS, got {given['decay']!r:.80}"
+        )
     missing = [name for name in ("q", "eta", "mu") if name in known and name not in given]
     if not missing:
         return kind(**given), None
@@ -101,7 +125,7 @@ def complete_method(
     trial.check(world)  # before any query is spent
     if missing == ["q"]:
         return trial, suggest_only_q(trial.eta, trial.mu, d, wire)
-    found = suggest(oracle, start, n=world.graph.n, q=trial.size(1, d), seed=seed, wire=wire)
+    found = probe(q=trial.size(1, d))
     if "q" in missing:
         found = found._replace(reasons=(q_reason(d, wire), *found.reasons))
     found = found._replace(q=sized.get("q", d))
@@ -128,19 +152,21 @@ def _play(
     budget_bits: float | None,
     bound: float,
     after_round: Callable[[], bool],
+    check_every: int,
 ) -> int:
-    """Advance until something ends the run; gives its status."""
+    """Advance until something ends the run; gives its status. States are looked at in full now and then."""
     first, most = 1.0, None if budget_bits is None else budget_bits * run.graph.n
     while rounds is None or run.t < rounds:
         if most is not None and run.bits.payload + run.next_bits().payload > most:
             return SPENT
         run.advance(oracle)
-        first = max(first, run.query_loss) if run.t == 1 else first
-        if not run.is_finite() or not abs(run.query_loss) <= bound * first:
+        first = max(first, abs(run.query_loss)) if run.t == 1 else first
+        finite = run.is_finite(everywhere=run.t % check_every == 0)
+        if not finite or not abs(run.query_loss) <= bound * first:
             return DIVERGED
         if after_round():
             return STOPPED
-    return DONE
+    return DONE if run.is_finite() else DIVERGED
 
 
 @dataclass(eq=False)
@@ -167,22 +193,22 @@ class _Journal:
         assert isinstance(oracle, Problem)
         return float(objective(oracle, run.mean))
 
-    def row(self, *, diverged: bool = False) -> None:
+    def row(self, *, ask: bool = True) -> None:
         run = self.run
-        extra = {"objective": float("nan") if diverged else self.objective()} if self.measure else {}
+        extra = {"objective": self.objective() if ask else float("nan")} if self.measure else {}
         queries = run.nfev + self.extra
         row = {"round": run.t, "bits": run.bits_per_node, "queries": queries, "query_loss": run.query_loss}
         self.rows.append({**row, "disagreement": run.disagreement, **extra})
 
     def after_round(self) -> bool:
         """Whether the callback wants to stop."""
-        from scipy.optimize import OptimizeResult
-
         run = self.run
         if run.t % self.log_every == 0:
             self.row()
         if self.callback is None:
             return False
+        from scipy.optimize import OptimizeResult
+
         nfev, bits = run.nfev + self.extra, run.bits_per_node
         now = OptimizeResult(x=run.mean, fun=run.query_loss, nit=run.t, nfev=nfev, bits=bits)
         try:
@@ -190,14 +216,21 @@ class _Journal:
         except StopIteration:
             return True
 
-    def result(self, status: int) -> "OptimizeResult":
+    def partial(self, error: BaseException) -> "OptimizeResult":
+        """What there is when something was raised; nothing more is asked."""
+        failed = isinstance(error, OracleError)
+        says = f"{'The oracle failed' if failed else 'Interrupted'} in round {self.run.t}: "
+        return self.result(FAILED if failed else INTERRUPTED, says + (str(error) or type(error).__name__))
+
+    def result(self, status: int, message: str = "") -> "OptimizeResult":
         import pandas as pd
         from scipy.optimize import OptimizeResult
 
-        run, diverged = self.run, status == DIVERGED
-        if self.rows[-1]["round"] != run.t:
-            self.row(diverged=diverged)
-        fun = self.rows[-1]["objective"] if self.measure else float("nan") if diverged else self.objective()
+        run, fine = self.run, status < DIVERGED
+        if not self.rows or self.rows[-1]["round"] != run.t:
+            self.row(ask=fine)
+        asked = None if self.measure or not fine else self.objective()
+        fun = self.rows[-1].get("objective", float("nan")) if asked is None else asked
         return OptimizeResult(
             x=run.mean,
             fun=fun,
@@ -206,9 +239,9 @@ class _Journal:
             bits=run.bits_per_node,
             bits_by_kind={kind: bits / run.graph.n for kind, bits in run.bits._asdict().items()},
             disagreement=run.disagreement,
-            success=not diverged,
+            success=fine,
             status=status,
-            message=self._message(status),
+            message=message or self._message(status),
             log=pd.DataFrame(self.rows),
             states=run.x,
             method=run.method,
@@ -221,10 +254,26 @@ class _Journal:
             DONE: f"All {t} rounds are done.",
             SPENT: f"The budget is spent after {t} rounds; the next would exceed it.",
             STOPPED: f"The callback stopped the run after {t} rounds.",
-            DIVERGED: f"The run diverged in round {t - 1}; lower eta.",
+            DIVERGED: f"The run diverged in round {t - 1}; {self._remedy()}.",
         }[status]
         hopeless = self.suggestion is not None and self.suggestion.signal_to_noise < 1
         return f"{text} Slopes are below the noise: see suggestion." if hopeless else text
+
+    def _remedy(self) -> str:
+        """Finite answers and states that are not: values did not fit the wire."""
+        run, value = self.run, self.run.wire.value
+        if value is None or value.bits == 64 or run.is_finite() or not isfinite(run.query_loss):
+            return "lower eta"
+        most = finfo(value.dtype).max
+        return (
+            f"wire {value.name} holds up to {most:.6g} and a value passed that: use a wider one, or lower eta"
+        )
+
+
+def _check_kinds(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not is_number(value):
+            raise InputError(f"{name} must be a number, got {value!r:.80}")
 
 
 def _check_limits(rounds: int | None, budget_bits: float | None, n: int) -> None:

@@ -1,23 +1,21 @@
 """One run on people's own losses, round by round: ask and tell, or an oracle that answers."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from zocosmo.blackbox.functions import as_start
-from zocosmo.channel import MemoryChannel
+from zocosmo.channel import MemoryChannel, Wire
 from zocosmo.core.payload import Bits
-from zocosmo.core.tape import Seed
+from zocosmo.core.support import Direction
+from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods.base import Draw, Method, Step, World, drive
 from zocosmo.oracle import Mask, Oracle, TwoQuery, Values, two_query
 from zocosmo.sim.draws import DrawAhead
-
-if TYPE_CHECKING:
-    pass
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -64,6 +62,8 @@ class Optimizer:
         self._channel, self._scratch = (MemoryChannel([graph], **options) for _ in range(2))
         self._draws = DrawAhead(method, [self.world], [seed], np.dtype(dtype))
         self._state = method.init(start)
+        self._tape = np.frombuffer(bytes.fromhex(Tape(seed).commitment()), np.uint8)
+        self._touched: Direction | None = None  # what the last round asked along
         self._step: Step | None = None  # of the round under way, stopped where it asked
         self._query: TwoQuery | None = None
         self._spare: Any = None  # a state that prices rounds
@@ -90,6 +90,10 @@ class Optimizer:
             return float((apart * apart).sum(axis=-1).mean(axis=-1))
 
     @property
+    def wire(self) -> Wire:
+        return self._channel.wire
+
+    @property
     def bits(self) -> Bits:
         """What crossed the network so far."""
         return self._channel.ledger(self.method.codec).network()
@@ -99,10 +103,13 @@ class Optimizer:
         """Payload sent so far, on average over the nodes."""
         return self.bits.payload / self.graph.n
 
-    def is_finite(self) -> bool:
-        """Whether all states are; a sum finds out without a copy, unless it overflows by itself."""
-        with np.errstate(all="ignore"):
-            return bool(np.isfinite(self._state.x.sum()) or np.isfinite(self._state.x).all())
+    def is_finite(self, *, everywhere: bool = True) -> bool:
+        """Whether all states are; or only those coordinates that the last round asked along, for O(q)."""
+        x = self._state.x
+        if not everywhere and self._touched is not None:
+            return bool(np.isfinite(self._touched.restrict(x)).all())
+        with np.errstate(all="ignore"):  # a sum finds out without a copy, unless it overflows by itself
+            return bool(np.isfinite(x.sum()) or np.isfinite(x).all())
 
     def ask(self) -> Ask:
         """The points of this round; the same ones until they are told."""
@@ -115,26 +122,30 @@ class Optimizer:
             raise InputError(f"nothing was asked in round {self.t} yet; call ask() before tell()")
         active = self._active(self._query)
         answers = self._checked(np.asarray(values), active)
-        for row in answers:
-            self._hear(row, active)
-        self._answer(self._query.slope(*answers))
+        with np.errstate(all="ignore"):
+            for row in answers:
+                self._hear(row, active)
+            slope = self._query.slope(*answers)
+        self._answer(slope)
 
     def advance(self, oracle: Oracle) -> None:
         """The rest of this round, asking the oracle. Entries are shifted in place: no d-vector is copied.
 
         An oracle that raises leaves all as it was before its query.
         """
-        t = self.t
+        t, loud = self.t, np.geterr()
 
         def listen(x: Values, t: int, *, active: Mask | None = None) -> Values:
-            answers = oracle(x, t, active=active)
+            with np.errstate(**loud):  # people's own warnings are theirs
+                answers = oracle(x, t, active=active)
             self._hear(answers, active)
             return answers
 
         while self.t == t:
             query, heard = self._pending(), len(self._heard)
             try:
-                slope = two_query(listen, query, t)
+                with np.errstate(all="ignore"):
+                    slope = two_query(listen, query, t)
             except BaseException:
                 del self._heard[heard:]
                 raise
@@ -162,14 +173,17 @@ class Optimizer:
         state = {f"state.{k}": part for k, part in self._copied()._asdict().items() if part is not None}
         bits = {f"bits.{self.method.codec}": self._channel.ledger(self.method.codec).counts.copy()}
         loss = np.array(self.query_loss)
-        return {**state, **bits, "t": np.array(self.t), "queries": np.array(self.nfev), "query_loss": loss}
+        counts = {"t": np.array(self.t), "queries": np.array(self.nfev)}
+        return {**state, **bits, **counts, "query_loss": loss, "tape": self._tape}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what `arrays` gave, in an optimizer made alike."""
+        """Go on from what `arrays` gave, in an optimizer made alike: `tape` tells its seed from others."""
         for name, part in self._arrays().items():
             if name not in arrays or np.shape(arrays[name]) != part.shape:
                 got = np.shape(arrays[name]) if name in arrays else "nothing"
                 raise InputError(f"{name} must have shape {part.shape}, got {got}; was it another run?")
+        if (np.asarray(arrays["tape"]) != self._tape).any():
+            raise InputError("these arrays are of a run with another seed; make the optimizer with that seed")
         names = [name for name in self._state._fields if f"state.{name}" in arrays]
         self._state = self._state._replace(**{name: arrays[f"state.{name}"].copy() for name in names})
         codec = self.method.codec
@@ -194,6 +208,7 @@ class Optimizer:
         assert self._query is not None
         assert self._step is not None
         self.nfev += 2 * int(self._active(self._query).sum())
+        self._touched = self._query.u
         try:
             with np.errstate(all="ignore"):
                 self._query = self._step.send(slope)
@@ -219,8 +234,8 @@ class Optimizer:
             raise OracleError(
                 f"node {node}, round {self.t}, query x {sign} μu: the loss is {found:g}; tell a finite number"
             )
-        kept: Values = np.where(active, values, 0)
-        return kept.astype(np.float64) if kept.dtype.kind in "iu" else kept
+        kept: Values = np.where(active, values, 0).astype(np.float64)
+        return kept
 
     def _copied(self) -> Any:
         """The state with arrays of its own."""

@@ -7,19 +7,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start
+from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes
 from zocosmo.channel import WIRES
+from zocosmo.core.balanced import balanced_support, epoch_length
 from zocosmo.core.frame import FRAME_BITS
-from zocosmo.core.support import Direction, draw_direction
+from zocosmo.core.support import Direction, draw_direction, draw_signs
 from zocosmo.core.tape import Seed, Tape
+from zocosmo.core.values import BF16, F16, F32
 from zocosmo.errors import InputError, OracleError, check_known, check_whole
 from zocosmo.oracle import Oracle, Values
 
 FAR = 2**63  # ids of the probes' directions: rounds that no run reaches
-RATIO, LEVELS = 8.0, 7  # the grid of μ: reach, reach/8, …, reach/8⁶
+RATIO, LEVELS, LEVELS_OFF = 8.0, 7, 3  # the grid of μ: reach, reach/8, …; fewer levels off x0
 REACH = 0.25  # the largest μ, as a share of max |x0|
-LINEAR = 1e4  # reaches that a best step must exceed for a loss to be called linear
-TRUST = 0.01  # of max |x0|: how far a coordinate may move in a round where no curvature is seen
+TRUST = 0.5  # of the reach: how far a coordinate moves in a round where no curvature is seen
+STEADY = 100.0  # reaches that a first step may move a coordinate by, where curvature stays the same
+QUIET = 1e-3  # of the slope: noise that is not worth a larger μ
+MOST_BLOCKS, KEPT = 32, 4  # that cover all coordinates; of which so many are looked into further
+CLEAR = 4.0  # standard deviations of its noise from which a curvature is believed
 MOST_DECIMALS = 9
 
 Array = NDArray[np.float64]
@@ -47,50 +52,57 @@ def suggest(
     fun: Any,
     x0: ArrayLike,
     *,
-    n: int = 1,
+    n: int | None = None,
     q: int | None = None,
     seed: Seed = 0,
     probes: int = 8,
-    wire: str = "f32",
-    reach: float | None = None,
+    wire: str = "f64",
+    reach: ArrayLike | None = None,
     **options: Any,
 ) -> Suggestion:
-    """Probe f_i at x0 along `probes` public directions u of q coordinates, at μ from `reach` down.
+    """Probe f_i at x0 and at a point half a reach downhill, along public directions u of q coordinates.
 
-    μ minimises noise/(√2 μ) + truncation. Noise is what the same query varies by, or the rounding of its
-    answers; truncation is how far slopes at μ and at the next smaller μ are apart.
+    μ minimises noise/(√2 μ) + truncation, both seen at the two points; then it is lowered as far as noise
+    stays below a thousandth of the slope. Bends that do not show here may show later, they cost μ², and noise
+    that small costs nothing.
 
-    η = ½ · q/(d c) with c the largest curvature uᵀHu met. A round moves by η(d/q)s along u, s = uᵀ∇f:
+    η = ½ · q/(d c) with c the largest curvature uᵀHu met. A round moves by a s along u, a = η(d/q), s = uᵀ∇f.
+    On a convex quadratic the loss above its minimum is ‖y‖²/2 with y = H^½ (x − x*), and a round maps y to
+    (I − a v vᵀ) y with v = H^½ u: it never grows where a uᵀHu ≤ 2, whatever the order of supports. a = 1/2c
+    keeps to that unless a support is four times as stiff as the stiffest met. So that none is missed, the
+    probes cover all coordinates; where that would take more than 32, wide blocks do, and the stiffest are
+    halved until they have q coordinates: uᵀHu of a block holds the diagonal of H on all of it.
 
-        f(x − η(d/q) s u) ≈ f − η(d/q) s² + ½ (η(d/q) s)² c,   least at η(d/q) = 1/c
+    A typical first step moves a coordinate no further than where curvature, at the pace it was seen to
+    change, would double, and by 100 reaches at most. Where no curvature is seen, η moves it by half a reach:
+    for a c of 4 deviations of its noise, 4√6 σ/reach², a c is then 3.5/signal_to_noise.
 
-    and half of that leaves room for curvature that no probe met. Where f is linear as far as one can see, η
-    moves each coordinate by 1 % of max |x0| in a typical round instead.
-
-    Probes move every coordinate of u by up to `reach` (a quarter of max |x0|, or 0.25 at zero): set it where
-    that is too far for what the loss is measured on. Options are those of `Functions`, and `vectorized`.
+    Probes move coordinates by up to `reach` (a quarter of max |x0|, or 0.25 at zero; of several, one for each
+    coordinate, the smallest counts, as a probe moves all by the same μ): set it where that is too far for
+    what the loss is measured on. Options are those of `Functions`, and `vectorized`.
     """
+    n = count_nodes(fun, x0, None, n)
     oracle, start = as_oracle(fun, n, **options), as_start(x0, n)
-    d, scale = start.shape[-1], float(np.abs(start).max()) or 1.0
+    d = start.shape[-1]
     reasons = [] if q is not None else [q_reason(d, wire)]
     q = suggest_q(d, wire) if q is None else check_whole("q", q, 1, d)
-    reach = REACH * scale if reach is None else reach
-    if not 0 < reach < math.inf:
-        raise InputError(f"reach is the largest mu to probe and lies above 0, got {reach}")
-    us = [draw_direction(Tape(seed), FAR + k, d=d, q=q) for k in range(check_whole("probes", probes, 2))]
-    seen = _Probes(oracle, start, us, reach)
-    mu, slope, ratio = seen.best_mu(reasons)
-    curvature = seen.largest_curvature()
-    if curvature * LINEAR * reach > slope:
-        eta = 0.5 * q / (d * curvature)
-        reasons.append(f"eta = {eta:.3g}: ½ q/(d c), where c = {curvature:.3g} is the largest curvature met")
-    else:
-        typical = math.hypot(slope, seen.slope_noise(mu)) or 1.0
-        eta = TRUST * scale * q / (d * typical)
-        reasons.append(
-            f"eta = {eta:.3g}: linear as far as seen, so a coordinate moves by {TRUST * scale:.3g}"
-        )
-    return Suggestion(mu, eta, q, seen.noise, slope, curvature, ratio, seen.queries, tuple(reasons))
+    far, tape, probes = as_reach(reach, start), Tape(seed), check_whole("probes", probes, 2)
+    with np.errstate(all="ignore"):
+        survey = _Survey(_Asker(oracle), start, tape, q, probes, far)
+        mu, slope, ratio = survey.best_mu(reasons)
+        curvature, length = survey.stiffness(reasons)
+        typical = math.hypot(slope, float(survey.slope_noise(mu))) or 1.0
+        eta = 0.5 * q / (d * curvature) if curvature else math.inf
+        if eta * d * typical <= length * q:
+            reasons.append(
+                f"eta = {eta:.3g}: ½ q/(d c), where c = {curvature:.3g} is the largest curvature met"
+            )
+        else:
+            eta = length * q / (d * typical)
+            seen = f"curvature {curvature:.3g} would allow more" if curvature else "linear as far as seen"
+            reasons.append(f"eta = {eta:.3g}: {seen}, but a coordinate moves by {length:.3g} at first")
+    _check_range(survey.size, (eta, mu, survey.noise, slope, curvature))
+    return Suggestion(mu, eta, q, survey.noise, slope, curvature, ratio, survey.queries, tuple(reasons))
 
 
 def suggest_only_q(eta: float, mu: float, d: int, wire: str) -> Suggestion:
@@ -99,13 +111,13 @@ def suggest_only_q(eta: float, mu: float, d: int, wire: str) -> Suggestion:
     return Suggestion(mu, eta, q, unknown, unknown, unknown, unknown, 0, (q_reason(d, wire),))
 
 
-def suggest_q(d: int, wire: str = "f32") -> int:
+def suggest_q(d: int, wire: str = "f64") -> int:
     """The smallest q whose message is mostly values, 10 × its frame, but at most d/8 and at least 1.
 
     E‖ĝ‖² does not depend on q, bits do; below that size, frames and not values are what a link carries.
 
-    >>> suggest_q(1_000_000), suggest_q(1_000_000, "f64"), suggest_q(64), suggest_q(3)
-    (80, 40, 8, 1)
+    >>> suggest_q(1_000_000), suggest_q(1_000_000, "f32"), suggest_q(64), suggest_q(3)
+    (40, 80, 8, 1)
     """
     check_known("wire", wire, WIRES)
     return max(1, min(d // 8, -(-10 * FRAME_BITS.total // WIRES[wire].charged.bits)))
@@ -118,68 +130,125 @@ def q_reason(d: int, wire: str) -> str:
     return f"q = {q}: an eighth of d = {d} or 1, so that messages stay sparse"
 
 
-class _Probes:
-    """f at x0, asked again and again; and f(x0 ± μu), by level of μ, probe and node."""
+def as_reach(reach: ArrayLike | None, start: Values) -> float:
+    """The largest μ to probe, from one number, or from one for each coordinate."""
+    if reach is None:
+        return REACH * (float(np.abs(start).max()) or 1.0)
+    try:
+        given = np.asarray(reach, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"reach must be a number, or one for each coordinate; got {reach!r:.80}") from None
+    if given.shape not in ((), start.shape[-1:]):
+        raise InputError(f"reach must be one number or {start.shape[-1]}, got shape {given.shape}")
+    if not ((given > 0) & (given < math.inf)).all():
+        raise InputError(f"reach is the largest mu to probe and lies above 0, got {reach!r:.80}")
+    return float(given.min())
 
-    def __init__(self, oracle: Oracle, x: Values, us: Sequence[Direction], reach: float) -> None:
-        self.oracle, self.x, self.queries = oracle, x, 0
-        self.centre = np.stack([self._ask(x, t, "probe at x0") for t in range(len(us))])
-        again = np.stack([self.centre[0], *(self._ask(x, 0, "probe at x0") for _ in us[1:])])
-        self.mu, self.plus, self.minus, self.skipped = self._sides(
-            us, [reach / RATIO**k for k in range(LEVELS)]
-        )
-        spread = self._spread(again)
-        answers = np.concatenate([each.reshape(-1) for each in (again, self.centre, self.plus, self.minus)])
-        self.rounding = resolution(answers)
-        self.noise = max(spread, self.rounding)
+
+class _Asker:
+    """Asks and counts."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle, self.queries = oracle, 0
+
+    def __call__(self, x: Values, t: int, where: str) -> Array:
+        self.queries += len(x)
+        oracle = self.oracle
+        answers = oracle.ask(x, t, where) if isinstance(oracle, UserOracle) else oracle(x, t)
+        if not np.isfinite(answers).all():
+            raise OracleError(f"{where}: some losses are not finite; lower reach, or start elsewhere")
+        return np.asarray(answers, np.float64)
+
+
+class _Probes:
+    """f at one point, and f(x ± μu) by level of μ, probe and node; probe k is asked with t = k."""
+
+    def __init__(self, ask: _Asker, x: Values, us: Sequence[Direction], mus: list[float], name: str) -> None:
+        self.ask, self.x, self.us, self.name = ask, x, us, name
+        self.centre = np.stack([ask(x, t, f"probe at {name}") for t in range(len(us))])
+        self.skipped: list[float] = []
+        kept: list[float] = []
+        sides: list[Array] = []
+        for mu in mus:
+            try:
+                pairs = [self.pair(u, t, mu) for t, u in enumerate(us)]
+            except OracleError:  # a large μ may leave where f is defined
+                if kept or mu == mus[-1]:
+                    raise
+                self.skipped.append(mu)
+                continue
+            kept.append(mu)
+            sides.append(np.stack(pairs, axis=1))  # (2, probes, n)
+        self.mu = np.array(kept)
+        self.plus, self.minus = np.stack(sides, axis=1)
+        self.slopes: Array = (self.plus - self.minus) / (2 * self.mu[:, None, None])
+        self.second: Array = (self.plus - 2 * self.centre + self.minus) / self.mu[:, None, None] ** 2
+
+    def pair(self, u: Direction, t: int, mu: float) -> Array:
+        plus = self.ask(u.shift(self.x, mu), t, f"probe {self.name} + {mu:.3g} u")
+        return np.stack([plus, self.ask(u.shift(self.x, -mu), t, f"probe {self.name} − {mu:.3g} u")])
+
+    def curvature(self, u: Direction, k: int, mu: float) -> float:
+        """The largest |uᵀHu| over the nodes, for a u that is no probe; asked with t of probe k."""
+        t = k % len(self.us)
+        plus, minus = self.pair(u, t, mu)
+        return float(np.abs((plus - 2 * self.centre[t] + minus) / mu**2).max())
+
+    def answers(self) -> Array:
+        return np.concatenate([each.reshape(-1) for each in (self.centre, self.plus, self.minus)])
+
+
+class _Survey:
+    """Probes at x0 and half a reach downhill, the noise in them, and what follows."""
+
+    def __init__(self, ask: _Asker, x: Values, tape: Tape, q: int, probes: int, reach: float) -> None:
+        self.ask, d = ask, x.shape[-1]
+        self.us = covering(tape, d, q, probes)
+        self.blocks = covering(tape, d, -(-d // MOST_BLOCKS), 0) if len(self.us) * q < d else []
+        near = self.us[:probes]
+        self.here = _Probes(ask, x, near, _levels(reach, LEVELS), "x0")
+        self.reach = float(self.here.mu[0])  # as far as the loss is finite
+        again = np.stack([self.here.centre[0], *(ask(x, 0, "probe at x0") for _ in near[1:])])
+        self.there = self._off(x, tape, near)
+        answers = self.here.answers()
+        slopes = self.here.slopes
+        stepped = bool(((slopes == 0) & (slopes[0] != 0)).any())  # the same answer on both sides
+        self.size, self.rounding = float(np.abs(answers).max()), resolution(answers, stepped=stepped)
+        self.noise = max(self._spread(again), self.rounding)
+
+    @property
+    def queries(self) -> int:
+        return self.ask.queries
+
+    def _off(self, x: Values, tape: Tape, us: Sequence[Direction]) -> _Probes | None:
+        """Probes half a reach downhill, where a derivative that happens to vanish at x0 does not.
+
+        Uphill is the sign of Σ s u; coordinates that show no slope go either way. μ is half the reach at
+        most, so that no coordinate leaves it. None where the loss is not finite there.
+        """
+        level = np.abs(self.here.slopes).sum(axis=(1, 2)).argmax()  # coarse answers show nothing at small μ
+        uphill = np.zeros_like(x)
+        for u, slope in zip(us, self.here.slopes[level], strict=True):
+            uphill[..., u.index] += slope[:, None] * u.signs
+        either = draw_signs(tape, FAR, q=x.shape[-1])
+        half = 0.5 * self.reach
+        off = x - half * np.where(uphill == 0, either, np.sign(uphill))
+        try:
+            return _Probes(self.ask, off, us, _levels(half, LEVELS_OFF), "off x0")
+        except OracleError:
+            return None
 
     def _spread(self, again: Array) -> float:
         """Noise of one answer, from repeats and from the two smallest μ, where slopes differ by noise alone.
 
         One such difference has variance σ²/2μ² + σ²/2μ'²; both estimates are weighed by their sizes.
         """
-        repeats, total = len(again) - 1, float(again.var(axis=0, ddof=1).mean())
-        if len(self.mu) < 2:
+        repeats, total, mu = len(again) - 1, float(again.var(axis=0, ddof=1).mean()), self.here.mu
+        if len(mu) < 2:
             return math.sqrt(total)
-        unit = float((0.5 / self.mu[-2:] ** 2).sum())
-        differ = float((np.diff(self.slopes[-2:], axis=0) ** 2).mean()) / unit
+        unit = float((0.5 / mu[-2:] ** 2).sum())
+        differ = float((np.diff(self.here.slopes[-2:], axis=0) ** 2).mean()) / unit
         return math.sqrt((repeats * total + len(again) * differ) / (repeats + len(again)))
-
-    @property
-    def slopes(self) -> Array:
-        """By level, probe and node."""
-        slopes: Array = (self.plus - self.minus) / (2 * self.mu[:, None, None])
-        return slopes
-
-    def _ask(self, x: Values, t: int, where: str) -> Array:
-        self.queries += len(x)
-        oracle = self.oracle
-        answers = oracle.ask(x, t, where) if isinstance(oracle, UserOracle) else oracle(x, t)
-        return np.asarray(answers, np.float64)
-
-    def _sides(self, us: Sequence[Direction], mus: list[float]) -> tuple[Array, Array, Array, list[float]]:
-        """Levels whose answers are all finite; a large μ may leave where f is defined."""
-        kept: list[float] = []
-        skipped: list[float] = []
-        sides: list[Array] = []
-        for mu in mus:
-            try:
-                pairs = [self._pair(u, t, mu) for t, u in enumerate(us)]
-                if not np.isfinite(pairs).all():
-                    raise OracleError(f"some losses are not finite at x0 ± {mu:.3g} u; lower reach")
-            except OracleError:
-                if kept or mu == mus[-1]:
-                    raise
-                skipped.append(mu)
-                continue
-            kept.append(mu)
-            sides.append(np.stack(pairs, axis=1))  # (2, probes, n)
-        plus, minus = np.stack(sides, axis=1)
-        return np.array(kept), plus, minus, skipped
-
-    def _pair(self, u: Direction, t: int, mu: float) -> Array:
-        plus = self._ask(u.shift(self.x, mu), t, f"probe x0 + {mu:.3g} u")
-        return np.stack([plus, self._ask(u.shift(self.x, -mu), t, f"probe x0 − {mu:.3g} u")])
 
     def slope_noise(self, mu: Any) -> Any:
         """Of [f(x + μu) − f(x − μu)] / 2μ: two answers, each with the noise of one."""
@@ -191,55 +260,141 @@ class _Probes:
         Noise is taken out of the mean square of m slopes, and with it one standard deviation √(2/m) of what
         m slopes of pure noise would show: it is better to doubt a weak signal than to see one in noise.
         """
-        slopes, noise = self.slopes, self.slope_noise(self.mu)
-        k = best_level(slopes, noise)
-        square = float((slopes[k] ** 2).mean()) - noise[k] ** 2 * (1 + math.sqrt(2 / slopes[k].size))
-        slope = math.sqrt(max(square, 0.0))
-        ratio = slope / noise[k] if noise[k] else math.inf if slope else 0.0
+        mu, slopes, noise = self.here.mu, self.here.slopes, self.slope_noise(self.here.mu)
+        error = truncation(slopes, noise)
+        if self.there is not None:  # its levels are half as wide, so this is still too little for level k
+            beyond = truncation(self.there.slopes, self.slope_noise(self.there.mu))[: len(mu)]
+            error[: len(beyond)] = np.maximum(error[: len(beyond)], beyond)
+        k = int(np.argmin(noise + error))
+        square = (slopes**2).mean(axis=(1, 2)) - noise**2 * (1 + math.sqrt(2 / slopes[0].size))
+        shown = np.sqrt(np.maximum(square, 0.0))
+        quiet = np.flatnonzero(noise <= QUIET * shown[k])
+        best = max(k, int(quiet[-1])) if quiet.size else k
         why = "rounding of the answers" if self.noise == self.rounding else "spread of like answers"
-        reasons.append(
-            f"mu = {self.mu[k]:.3g}: least noise/μ + truncation; noise {self.noise:.2g}, the {why}"
-        )
-        if self.skipped:
-            reasons.append(f"mu from {self.skipped[-1]:.3g} on leaves where the loss is finite")
+        what = "least with noise below 0.1 % of the slope" if best > k else "least noise/μ + truncation"
+        reasons.append(f"mu = {mu[best]:.3g}: {what}; noise {self.noise:.2g}, the {why}")
+        if self.here.skipped:
+            reasons.append(f"mu from {self.here.skipped[-1]:.3g} on leaves where the loss is finite")
+        slope = float(shown[best])
+        ratio = slope / float(noise[best]) if noise[best] else math.inf if slope else 0.0
         if ratio < 1:
             reasons.append(
-                f"hopeless: slopes of {slope:.2g} drown in noise of {noise[k]:.2g} even at the best mu; "
+                f"hopeless: slopes of {slope:.2g} drown in noise of {noise[best]:.2g} even at the best mu; "
                 "average several measurements, raise reach, or start elsewhere"
             )
-        return float(self.mu[k]), slope, ratio
+        return float(mu[best]), slope, ratio
 
-    def largest_curvature(self) -> float:
-        """|uᵀHu| by second differences, over probes and nodes; 0.0 where it is no more than their error."""
-        second = (self.plus - 2 * self.centre + self.minus) / self.mu[:, None, None] ** 2
-        noise = math.sqrt(6) * self.noise / self.mu**2  # variances 1 + 4 + 1
-        k = best_level(second, noise)
-        largest = float(np.abs(second[k]).max())
-        return largest if largest > 4 * noise[k] else 0.0
+    def stiffness(self, reasons: list[str]) -> tuple[float, float]:
+        """The largest |uᵀHu|, 0.0 where it is no more than its error; how far a first step may go."""
+        k, noise = self._level(self.here)
+        near, mu = np.abs(self.here.second[k]), float(self.here.mu[k])
+        rest = [self.here.curvature(u, t, mu) for t, u in enumerate(self.us[len(self.here.us) :])]
+        largest = max(float(near.max()), *rest, *self._halved(mu), 0.0)
+        largest = largest if largest > CLEAR * noise else 0.0
+        change = 0.0
+        if self.there is not None:
+            k_off, noise_off = self._level(self.there)
+            off = np.abs(self.there.second[k_off])
+            if off.max() > CLEAR * noise_off:
+                largest = max(largest, float(off.max()))
+                change = max(float(np.abs(off - near).max()) - 3 * math.hypot(noise, noise_off), 0.0)
+        else:
+            reasons.append("half a reach downhill the loss is not finite: steps start small")
+            change = largest
+        if not largest:
+            return 0.0, TRUST * self.reach
+        doubles = largest / (2 * max(change, noise) or math.ulp(0.0))
+        return largest, self.reach * min(max(doubles, TRUST), STEADY)
+
+    def _level(self, probes: _Probes) -> tuple[int, float]:
+        """The level at which second differences are best, and their noise there: variances 1 + 4 + 1."""
+        noise = math.sqrt(6) * self.noise / probes.mu**2
+        k = int(np.argmin(noise + truncation(probes.second, noise)))
+        return k, float(noise[k])
+
+    def _halved(self, mu: float) -> list[float]:
+        """Curvatures on supports of q or fewer, found by halving the stiffest blocks of all coordinates."""
+        blocks, curved = self.blocks, list[float]()
+        while blocks:
+            curved = [self.here.curvature(u, k, mu) for k, u in enumerate(blocks)]
+            wide = [k for k in np.argsort(curved)[::-1][:KEPT].tolist() if blocks[k].q > self.us[0].q]
+            blocks = [half for k in wide for half in _halves(blocks[k])]
+        return curved
 
 
-def best_level(estimates: Array, noise: Array) -> int:
-    """Where noise + truncation is least: estimates (levels, …) at falling μ, noise (levels,) of each.
+def covering(tape: Tape, d: int, q: int, least: int) -> list[Direction]:
+    """Directions whose supports cover all d coordinates, at least so many; only those where 32 do not do."""
+    length = epoch_length(d, q)
+    first = -(-FAR // length) * length  # an epoch begins here
+    count = max(least, length) if length <= MOST_BLOCKS else least
+    return [draw_direction(tape, first + k, d=d, q=q, rule=balanced_support) for k in range(count)]
 
-    Truncation falls as μ², so what an estimate differs by from the next is nearly all of its own; the noise
-    of both is taken out first. The last level is charged as the one before it, an overestimate.
+
+def _halves(u: Direction) -> list[Direction]:
+    cut = -(-u.q // 2)
+    parts = [slice(0, cut), slice(cut, None)]
+    return [Direction(u.index[part], u.d, u.signs[part]) for part in parts]
+
+
+def _levels(reach: float, count: int) -> list[float]:
+    return [reach / RATIO**k for k in range(count)]
+
+
+def truncation(estimates: Array, noise: Array) -> Array:
+    """What estimates (levels, …) at falling μ are off by, apart from noise (levels,) of each.
+
+    Truncation falls as μ², so what an estimate differs by from the next is nearly all of its own; the most
+    that rounding does to both, √2 of their noise and alike in all probes, is taken out first. It is the mean
+    square, as few may see any. An exact zero is below resolution. The last level is charged as its neighbour.
     """
-    apart = np.median(np.diff(estimates, axis=0).reshape(len(noise) - 1, -1) ** 2, axis=1)
-    square = np.maximum(apart - noise[:-1] ** 2 - noise[1:] ** 2, 0.0)
-    truncation = np.sqrt(np.append(square, square[-1:]))
-    return int(np.argmin(noise + truncation))
+    if len(noise) < 2:
+        return np.zeros(len(noise))
+    differ = np.where(estimates[1:] == 0, 0.0, np.diff(estimates, axis=0))
+    apart = (differ.reshape(len(noise) - 1, -1) ** 2).mean(axis=1)
+    square = np.maximum(apart - 2 * (noise[:-1] + noise[1:]) ** 2, 0.0)
+    off: Array = np.sqrt(np.append(square, square[-1:]))
+    return off
 
 
-def resolution(answers: Array) -> float:
-    """How finely answers are told apart: ε |f|, more for float32, or half the last decimal that is printed.
+def resolution(answers: Array, *, stepped: bool = False) -> float:
+    """How finely answers are told apart: ε |f| of the type they fit, half a decimal, or half their grid.
+
+    Where they are known to be `stepped`, half of the smallest step that shows, be steps even or not.
 
     >>> resolution(np.array([1.25, 3.5])) > 1e-3, resolution(np.array([1 / 3, 2.0])) < 1e-15
     (True, True)
     """
-    size = float(np.abs(answers).max())
-    single = bool((answers.astype(np.float32) == answers).all())
-    finest = float(np.finfo(np.float32 if single else np.float64).eps) * size
+    size, exact = float(np.abs(answers).max()), float(np.finfo(np.float64).eps)
+    finest = exact * size
+    fractions = np.unique(np.frexp(answers)[0]).size
+    for narrow, eps in ((BF16, 2.0**-8), (F16, 2.0**-11), (F32, 2.0**-23)):
+        enough = fractions > 4 or narrow is F32  # a few round numbers fit anything
+        if enough and (narrow.round(answers) == answers).all():
+            finest = eps * size
+            break
     for decimals in range(MOST_DECIMALS + 1):
-        if (np.abs(np.round(answers, decimals) - answers) <= np.finfo(np.float64).eps * size).all():
-            return max(finest, 0.5 * 10.0**-decimals)
-    return finest
+        if (np.abs(np.round(answers, decimals) - answers) <= exact * size).all():
+            finest = max(finest, 0.5 * 10.0**-decimals)
+            break
+    return max(finest, 0.5 * _grid(answers, stepped))
+
+
+def _grid(answers: Array, stepped: bool) -> float:
+    """The step of which all answers are multiples apart, 0.0 where there is none that can be told."""
+    values = np.unique(answers)
+    if values.size < (2 if stepped else 3):  # two values are multiples of anything
+        return 0.0
+    least = float(np.diff(values).min())
+    counts = (values - values[0]) / least
+    whole = np.abs(counts - np.round(counts)) < 1e-3
+    return least if stepped or (counts[-1] < 1e6 and whole.all()) else 0.0
+
+
+def _check_range(size: float, found: Sequence[float]) -> None:
+    """Differences and squares of very large or very small losses leave what floats can hold."""
+    if all(map(math.isfinite, found)) and found[0] > 0 and (size == 0 or size > 1e-290):
+        return
+    raise OracleError(
+        f"losses of about {size:.3g} at x0 leave the range of floats when squared; "
+        "multiply the loss by a constant, or give eta and mu"
+    )

@@ -58,15 +58,15 @@ def as_numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def as_graph(text: str, n: int | None, *, p: float, degree: int, seed: Seed) -> Graph:
-    """A graph by its name, or by its edges: 0-1,1-2."""
+def as_graph(text: str, n: int | None, *, p: float, degree: int, seed: Seed, option: str = "--n") -> Graph:
+    """A graph by its name, or by its edges: 0-1,1-2. `option` is what the command calls n."""
     if re.fullmatch(r"[0-9]{1,9}-[0-9]{1,9}(,[0-9]{1,9}-[0-9]{1,9})*", text):
         edges = [(int(i), int(j)) for i, j in (pair.split("-") for pair in text.split(","))]
         return Graph.of(1 + max(map(max, edges)) if n is None else n, edges)
     check_known("graph", text, GRAPHS)
     if n is None:
-        raise InputError(f"graph {text!r} needs --n, the number of nodes; or give edges such as 0-1,1-2")
-    check_whole("--n", n, 1, MOST_NODES)
+        raise InputError(f"graph {text!r} needs {option}, the number of nodes; or give edges such as 0-1,1-2")
+    check_whole(option, n, 1, MOST_NODES)
     options: dict[str, dict[str, Any]] = {
         "erdos_renyi": {"p": p, "seed": seed},
         "random_regular": {"degree": degree, "seed": seed},

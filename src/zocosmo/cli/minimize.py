@@ -1,16 +1,21 @@
 """zocosmo minimize: a black box behind a command line."""
 
+import inspect
 import json
 import math
+import os
+import signal
 import sys
-from contextlib import nullcontext
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from zocosmo.cli.common import SeedOption, app, as_graph, as_seed, output, print_json
-from zocosmo.errors import InputError
+from zocosmo.errors import InputError, check_whole
 from zocosmo.files import replace_file
 from zocosmo.graphs.graph import GRAPHS
 
@@ -34,12 +39,23 @@ def minimize(
     eta: Annotated[float | None, typer.Option(help="Step size.")] = None,
     mu: Annotated[float | None, typer.Option(help="How far the two queries are from x.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds to run.")] = None,
-    budget: Annotated[float | None, typer.Option(help="Payload bits that a node may send.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Payload bits per node, on average over the nodes.")
+    ] = None,
+    reach: Annotated[
+        str | None, typer.Option(help="How far probes for eta and mu may move a coordinate: 0.1 or 0.1,2,….")
+    ] = None,
     seed: SeedOption = "0",
     beta: Annotated[float, typer.Option(help="Momentum.")] = 0.0,
     coupling: Annotated[str | None, typer.Option(help="G, S or I, with edge_local.")] = None,
+    schedule: Annotated[str, typer.Option(help="Of matchings, with edge_local.")] = "auto",
+    wire: Annotated[str, typer.Option(help="Type in which values cross a link: f64, f32, f16, ….")] = "f64",
+    more: Annotated[
+        list[str] | None, typer.Option("--set", help="A further field of the method: passes=2. Repeatable.")
+    ] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for one query.")] = None,
     workers: Annotated[int, typer.Option(help="Nodes that are asked at the same time.")] = 1,
+    log_every: Annotated[int, typer.Option(help="Rounds between rows of the log.")] = 10,
     out: Annotated[Path | None, typer.Option(help="Also write the result and its log as JSON.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -48,33 +64,99 @@ def minimize(
     \b
     Example: zocosmo minimize --command 'awk "{s += ($1-3)^2} END {print s}" {file}' --d 4 --rounds 100
     """
-    from zocosmo.blackbox.functions import Command
+    from zocosmo.blackbox.commands import Command
     from zocosmo.blackbox.minimize import minimize as run
 
     if rounds is None and budget is None:
         raise InputError("say when to stop: give --rounds, --budget (payload bits per node), or both")
-    if out is not None and not out.parent.is_dir():
-        raise InputError(f"folder {out.parent} does not exist; make it first")
-    first = _start(x0, d, start)
-    tape_seed = as_seed(seed)
-    web = None if graph is None else as_graph(graph, nodes, p=0.4, degree=4, seed=tape_seed)
+    if nodes is not None:
+        check_whole("--nodes", nodes, 1)
+    _check_out(out)
+    first, tape_seed = _start(x0, d, start), as_seed(seed)
+    web = None
+    if graph is not None:
+        web = as_graph(graph, nodes, p=0.4, degree=4, seed=tape_seed, option="--nodes")
     oracle = Command(command, (nodes or 1) if web is None else web.n, timeout=timeout, workers=workers)
-    limits: dict[str, Any] = {"rounds": rounds, "budget_bits": budget}
-    choices: dict[str, Any] = {"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling}
-    with _progress(rounds) as tick:
-        result = run(
-            oracle, first, graph=web, method=method, seed=tape_seed, callback=tick, **limits, **choices
-        )
+    choices: dict[str, Any] = {
+        **{"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling},
+        **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
+        **{"reach": None if reach is None else _reach(reach), "schedule": schedule, "method": method},
+    }
+    further = _further(more or [], inspect.signature(run).parameters)
+    try:
+        with _ended_by_signals(), _progress(rounds) as tick:
+            result = run(oracle, first, graph=web, seed=tape_seed, callback=tick, **choices, **further)
+    except BaseException as error:
+        if (partial := getattr(error, "result", None)) is not None:
+            _write(out, partial)
+        raise
     report = as_report(result)
-    if out is not None:
-        text = json.dumps({**report, "log": _plain(result.log.to_dict("records"))}, indent=1)
-        replace_file(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
     if as_json:
         print_json(report)
     else:
         _show(report)
+    _write(out, result)
     if not result.success:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the run as an interrupt would: programs are killed, folders removed."""
+
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), end) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def _check_out(out: Path | None) -> None:
+    """Before the run, not after it."""
+    if out is None:
+        return
+    if not out.parent.is_dir():
+        raise InputError(f"folder {out.parent} does not exist; make it first")
+    if out.is_dir() or not os.access(out.parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
+        raise InputError(f"--out {out} cannot be written; name a file in a folder that can be")
+
+
+def _write(out: Path | None, result: OptimizeResult) -> None:
+    if out is None:
+        return
+    log, states = _plain(result.log.to_dict("records")), _plain(result.states.tolist())
+    text = json.dumps({**as_report(result), "states": states, "log": log}, indent=1)
+    replace_file(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+
+
+def _reach(text: str) -> float | list[float]:
+    try:
+        parts = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--reach is a number, or one for each coordinate: 0.1,2,3; got {text!r}") from None
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _further(texts: list[str], taken: Collection[str]) -> dict[str, Any]:
+    """Of --set passes=2: numbers as numbers, anything else as text."""
+    further: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or name in taken:
+            raise InputError(f"--set takes a further field of the method, such as passes=2; got {text!r}")
+        try:
+            further[name] = json.loads(value)
+        except ValueError:
+            further[name] = value
+    return further
 
 
 def as_report(result: OptimizeResult) -> dict[str, Any]:

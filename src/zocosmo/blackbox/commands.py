@@ -10,7 +10,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from zocosmo.blackbox.functions import Query, UserOracle, brief
+from zocosmo.blackbox.functions import OneByOne, Query, brief
 from zocosmo.errors import InputError, OracleError
 from zocosmo.oracle import Mask, Values
 
@@ -20,7 +20,7 @@ LAST_LINE = "print the loss on the last line of stdout"
 Process = subprocess.Popen[bytes]
 
 
-class Command(UserOracle):
+class Command(OneByOne):
     """An external program for each query, started without a shell.
 
     In the template {x} becomes the values separated by commas (exact: they read back to the same floats),

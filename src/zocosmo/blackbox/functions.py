@@ -37,6 +37,12 @@ class Query(NamedTuple):
         who = "all nodes" if self.node is None else f"node {self.node}"
         return OracleError(f"{who}, round {self.t}, {self.where}: {found}; {remedy}")
 
+    def shaped(self, answers: Values, shape: tuple[int, ...]) -> Values:
+        if answers.shape == shape and answers.dtype.kind in "iuf":
+            return answers
+        found = f"the losses are {answers.dtype} of shape {answers.shape}"
+        raise self.error(found, f"return numbers of shape {shape}, one for each node")
+
     def finite(self, number: float) -> float:
         if math.isfinite(number):
             return number
@@ -45,21 +51,12 @@ class Query(NamedTuple):
 
 
 class UserOracle(ABC):
-    """An oracle that asks nodes one by one, or `workers` of them at a time; answers do not depend on which.
+    """An oracle that checks and counts. The first call of a round is x + μu, the second x − μu."""
 
-    Each node gets a copy of its x that it may scribble on, the one copy that a query costs. Where several
-    nodes fail, the lowest is reported, and `queries` counts the nodes up to it. The first call of a round is
-    x + μu, the second x − μu.
-    """
-
-    def __init__(self, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
-        self.n, self.workers = check_whole("n", n, 1), check_whole("workers", workers, 1)
-        if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
-            raise InputError(f"timeout is a number of seconds above 0, got {timeout!r}; None waits for ever")
-        self.timeout = timeout
+    def __init__(self, n: int) -> None:
+        self.n = check_whole("n", n, 1)
         self.queries = np.zeros(self.n, np.int64)
         self._calls = (-1, 0)  # of which round, how many
-        self._pool: ThreadPoolExecutor | None = None
 
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:
         t_before, calls = self._calls
@@ -73,8 +70,36 @@ class UserOracle(ABC):
         """f_i(x) of every node at one common x of shape (d,); queries that no round pays for."""
         return self.ask(np.broadcast_to(x, (self.n, x.shape[-1])), t, "at the average")
 
+    @abstractmethod
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         """Answers for x (…, n, d), 0.0 for nodes outside `active`; errors say `where`."""
+
+    def checked(self, found: Values, t: int, where: str, active: Mask | None) -> Values:
+        """Answers (…, n) that came at once: counted, finite, and 0.0 where nobody was asked."""
+        asked = np.broadcast_to(True if active is None else active, found.shape)
+        self.queries += asked.reshape(-1, self.n).sum(axis=0)
+        answers: Values = np.where(asked, found, 0.0).astype(np.float64)
+        for place in np.argwhere(~np.isfinite(answers)).tolist():
+            Query(place[-1], t, where).finite(float(answers[tuple(place)]))
+        return answers
+
+
+class OneByOne(UserOracle):
+    """Asks nodes one by one, or `workers` of them at a time; answers do not depend on which.
+
+    Each node gets a copy of its x that it may scribble on, the one copy that a query costs. Where several
+    nodes fail, the lowest is reported, and `queries` counts the nodes up to it.
+    """
+
+    def __init__(self, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
+        super().__init__(n)
+        self.workers = check_whole("workers", workers, 1)
+        if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
+            raise InputError(f"timeout is a number of seconds above 0, got {timeout!r}; None waits for ever")
+        self.timeout = timeout
+        self._pool: ThreadPoolExecutor | None = None
+
+    def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         lead = x.shape[:-1]
         if x.ndim < 2 or lead[-1] != self.n:
             raise InputError(f"x must have shape (…, {self.n}, d), got {x.shape}")
@@ -121,7 +146,7 @@ class UserOracle(ABC):
         return
 
 
-class Functions(UserOracle):
+class Functions(OneByOne):
     """One function f(x) → number for all nodes, or one for each.
 
     With `keyed` it is called as f(x, t): a loss that samples can fix its sample by the round, which the two
@@ -176,27 +201,16 @@ class Vectorized(UserOracle):
         self.fun, self.keyed = fun, keyed
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
-        self._row: dict[int, Values] = {}  # answers of all nodes by run, each asked for once
-        return super().ask(x, t, where, active=active)
-
-    def _at(self, rows: Values, row: int, t: int, where: str) -> float:
-        run, node = divmod(row, self.n)
-        if run not in self._row:
-            self._row[run] = self._all(rows[run * self.n : (run + 1) * self.n].copy(), Query(None, t, where))
-        return Query(node, t, where).finite(float(self._row[run][node]))
-
-    def _one(self, x: Values, query: Query) -> float:
-        raise NotImplementedError  # never one node alone
+        runs = x.reshape(-1, self.n, x.shape[-1])
+        found = [self._all(run.copy(), Query(None, t, where)) for run in runs]
+        return self.checked(np.stack(found).reshape(x.shape[:-1]), t, where, active)
 
     def _all(self, x: Values, query: Query) -> Values:
         try:
             answers = np.asarray(self.fun(x, query.t) if self.keyed else self.fun(x))
         except Exception as error:
             raise _raised(query, error) from error
-        if answers.shape != (self.n,) or answers.dtype.kind not in "iuf":
-            found = f"the losses are {answers.dtype} of shape {answers.shape}"
-            raise query.error(found, f"return {self.n} numbers, one for each node")
-        return answers
+        return query.shaped(answers, (self.n,))
 
 
 class Answered(UserOracle):
@@ -208,25 +222,14 @@ class Answered(UserOracle):
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         """x is not copied: an oracle may neither change nor keep it."""
-        everyone = Query(None, t, where)
-        asked = np.broadcast_to(True if active is None else active, x.shape[:-1])
-        self.queries += asked.reshape(-1, self.n).sum(axis=0)
+        query = Query(None, t, where)
         try:
             found = np.asarray(self.oracle(x, t, active=active))
         except OracleError:
             raise
         except Exception as error:
-            raise _raised(everyone, error) from error
-        if found.shape != x.shape[:-1] or found.dtype.kind not in "iuf":
-            said = f"the losses are {found.dtype} of shape {found.shape}"
-            raise everyone.error(said, f"return numbers of shape {x.shape[:-1]}")
-        answers: Values = np.where(asked, found, 0.0).astype(np.float64)
-        for place in np.argwhere(~np.isfinite(answers)).tolist():
-            Query(place[-1], t, where).finite(float(answers[tuple(place)]))
-        return answers
-
-    def _one(self, x: Values, query: Query) -> float:
-        raise NotImplementedError  # never one node alone
+            raise _raised(query, error) from error
+        return self.checked(query.shaped(found, x.shape[:-1]), t, where, active)
 
 
 def as_oracle(

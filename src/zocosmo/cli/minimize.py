@@ -65,7 +65,6 @@ def minimize(
     Example: zocosmo minimize --command 'awk "{s += ($1-3)^2} END {print s}" {file}' --d 4 --rounds 100
     """
     from zocosmo.blackbox.commands import Command
-    from zocosmo.blackbox.minimize import minimize as run
 
     if rounds is None and budget is None:
         raise InputError("say when to stop: give --rounds, --budget (payload bits per node), or both")
@@ -81,15 +80,9 @@ def minimize(
         **{"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling},
         **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
         **{"reach": None if reach is None else _reach(reach), "schedule": schedule, "method": method},
+        **{"graph": web, "seed": tape_seed},
     }
-    further = _further(more or [], inspect.signature(run).parameters)
-    try:
-        with _ended_by_signals(), _progress(rounds) as tick:
-            result = run(oracle, first, graph=web, seed=tape_seed, callback=tick, **choices, **further)
-    except BaseException as error:
-        if (partial := getattr(error, "result", None)) is not None:
-            _write(out, partial)
-        raise
+    result = _run(oracle, first, choices, more or [], out)
     report = as_report(result)
     if as_json:
         print_json(report)
@@ -98,6 +91,22 @@ def minimize(
     _write(out, result)
     if not result.success:
         raise typer.Exit(1)
+
+
+def _run(
+    oracle: Any, first: list[float], choices: dict[str, Any], more: list[str], out: Path | None
+) -> OptimizeResult:
+    """The run itself; where it is broken off, what was reached is written all the same."""
+    from zocosmo.blackbox.minimize import minimize as run
+
+    further = _further(more, inspect.signature(run).parameters)
+    try:
+        with _ended_by_signals(), _progress(choices["rounds"]) as tick:
+            return run(oracle, first, callback=tick, **choices, **further)
+    except BaseException as error:
+        if (partial := getattr(error, "result", None)) is not None:
+            _write(out, partial)
+        raise
 
 
 @contextmanager

@@ -175,7 +175,7 @@ def test_a_function_s_own_timeout_is_its_own_error():
     [
         (
             np.zeros(3),
-            "all nodes, round 0, query x + μu: the losses are float64 of shape (3,); return numbers of shape (4,)",
+            "all nodes, round 0, query x + μu: the losses are float64 of shape (3,); return numbers",
         ),
         (np.array([0, 0, np.inf, 0]), "node 2, round 0, query x + μu: the loss is inf"),
         (["a"] * 4, "all nodes, round 0, query x + μu: the losses are <U1"),

@@ -41,7 +41,10 @@ def test_run_writes_a_log_and_says_where(run, tmp_path):
     code, out, err = run("run", "small.yaml")
     assert (code, err) == (0, "")
     assert out == "runs/small/log.parquet: 6 trials, 0 diverged, 30 rows\n"
-    assert sorted(path.name for path in (tmp_path / "runs/small").iterdir()) == ["log.parquet", "plan.json"]
+    assert sorted(path.name for path in (tmp_path / "runs/small").glob("[!.]*")) == [
+        "log.parquet",
+        "plan.json",
+    ]
 
 
 def test_run_again_finds_the_log_done(run):
@@ -86,6 +89,16 @@ def test_a_table_against_a_method_has_intervals(run):
     assert code == 0
     assert "/3" in out
     assert "minus that of cosmo" in out
+
+
+def test_a_lone_method_has_nothing_to_be_compared_with(run, tmp_path):
+    (tmp_path / "lone.yaml").write_text(
+        SMALL.replace("  - {kind: edge_local, q: 2, eta: 0.01, mu: 0.001}\n", "")
+    )
+    run("run", "lone.yaml")
+    code, _, err = run("table", "lone.yaml", "--against", "cosmo")
+    assert code == 2
+    assert "the only method" in err
 
 
 def test_a_table_goes_to_a_file(run, tmp_path):

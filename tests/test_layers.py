@@ -85,7 +85,7 @@ ALLOWED = {
         "errors",
     ],
     "experiments.folder": ["files", "log", "errors"],
-    "experiments.processes": [],
+    "experiments.processes": ["errors"],
     "experiments.run": ["experiments.", "log", "sim."],
     "report": [],
     "report.payload": ["core."],

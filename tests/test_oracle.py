@@ -63,3 +63,13 @@ def test_the_objective_is_the_mean_of_the_nodes():
     problem, x = rosenbrock(5, 1, d=7), np.linspace(-1, 1, 7)
     each = [problem.local(np.tile(x, (5, 1)))[i] for i in range(5)]
     assert objective(problem, x) == np.mean(each)
+
+
+def test_an_oracle_may_answer_in_one_array():
+    answers, u = np.zeros(2), draw_direction(Tape(0), 0, d=4, q=1)
+
+    def oracle(x, t, active=None):
+        answers[...] = x.sum(axis=-1)
+        return answers
+
+    assert np.abs(two_query(oracle, TwoQuery(np.zeros((2, 4)), u, 0.5), 0)).tolist() == [[1.0], [1.0]]

@@ -72,7 +72,7 @@ def two_query(oracle: Oracle, query: TwoQuery, t: int) -> Values:
     x, u, active = query.x, query.u, query.active
     here, shift = u.restrict(x), query._shift()
     try:
-        f_plus = oracle(u.put(x, here + shift, out=x), t, active=active)
+        f_plus = oracle(u.put(x, here + shift, out=x), t, active=active).copy()  # it may answer in one array
         f_minus = oracle(u.put(x, here - shift, out=x), t, active=active)
     finally:
         u.put(x, here, out=x)

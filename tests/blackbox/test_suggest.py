@@ -397,3 +397,12 @@ def test_mistakes_are_refused(options, words):
     with pytest.raises(InputError) as caught:
         suggest(bowl, X0, **options)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("d", "q"), [(160, 1), (160, 2), (300, 2), (2592, None)])
+def test_no_stiff_coordinate_is_lost_between_blocks(d, q):
+    """One coordinate of curvature 1e4 among ones, wherever it stands: halves of a block differ in size."""
+    for place in range(0, d, d // 32):
+        h = np.ones(d)
+        h[place] = 1e4
+        assert suggest(lambda x, h=h: float(0.5 * (h * x * x).sum()), np.ones(d), q=q).curvature > 0.9e4

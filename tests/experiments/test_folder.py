@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_a_damaged_plan_is_one_line(tmp_path, text):
 def test_replacing_leaves_nothing_of_the_old_study(tmp_path):
     run_plan(plan(), tmp_path)
     run_plan(plan(STUDY.replace("rounds: 45", "rounds: 30")), tmp_path, replace_old=True, suffix=".csv")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "plan.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "log.csv", "plan.json"]
 
 
 def test_a_finished_study_is_given_in_the_other_format_too(tmp_path):
@@ -128,6 +129,34 @@ def test_processes_left_alone_end(tmp_path):
     while working(parent.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert working(parent.pid) == []
+
+
+def test_a_killed_process_is_one_line_and_the_study_goes_on(tmp_path):
+    text = STUDY.replace("rounds: 45", "rounds: 3000")
+    (tmp_path / "long.yaml").write_text(text)
+    command = [sys.executable, "-m", "zocosmo", "run", "long.yaml", "--processes", "2"]
+    parent = subprocess.Popen(
+        command, cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    if not children.exists():
+        parent.kill()
+        pytest.skip("this system does not list the children of a process")
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "runs/long/parts").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    while time.monotonic() < deadline:
+        found = children.read_text().split()  # the last to start is a process of the pool
+        if len(found) >= 3:
+            break
+        time.sleep(0.02)
+    os.kill(int(found[-1]), signal.SIGKILL)
+    err = parent.communicate(timeout=60)[1]
+    assert parent.returncode == 2
+    assert "a process was killed" in err
+    assert "Traceback" not in err
+    assert subprocess.run([*command[:5], "--resume"], cwd=tmp_path, capture_output=True).returncode == 0
+    assert read_log(tmp_path / "runs/long/log.parquet").rows.equals(run_plan(plan(text)).rows)
 
 
 def working(session):

@@ -1,12 +1,19 @@
 """Quadratics against their definition, written out with sums over nodes and coordinates."""
 
+import importlib
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from zocosmo.errors import InputError
 from zocosmo.oracle import objective
-from zocosmo.problems.quadratic import Quadratic, quadratic
+from zocosmo.problems.quadratic import MOST_BLOCKS, Quadratic, quadratic
+from zocosmo.problems.rosenbrock import rosenbrock
+
+noise_blocks = importlib.import_module("zocosmo.problems.quadratic")._drawn
 
 
 def test_every_value_is_its_formula():
@@ -82,3 +89,47 @@ def test_the_layout_of_states_does_not_matter():
 def test_bad_parameters_are_refused(bad):
     with pytest.raises(InputError):
         quadratic(4, 1, **{"d": 8, **bad})
+
+
+@pytest.mark.parametrize("d", [1, 33, 9001, 20000, 300_001])
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_lone_row_is_summed_like_one_of_many(n, d):
+    problems = [quadratic(n, k, d=d, zeta=1.0) for k in range(3)]
+    x = np.random.default_rng(4).normal(size=(3, n, d))
+    alone = Quadratic.stack(problems[:1]).local(x[:1])
+    assert_array_equal(Quadratic.stack(problems).local(x)[:1], alone)
+    assert_array_equal(problems[0].local(x[0]), alone[0])
+
+
+def test_noise_that_is_kept_stays_within_its_bound():
+    """One round of 2^17 normals is larger than a block: none of it is kept."""
+    before = dict(noise_blocks)
+    problem, x = quadratic(2, "large", d=2**16, sigma=0.1), np.zeros((2, 2**16))
+    for t in range(3):
+        problem(x, t)
+    assert noise_blocks.keys() == before.keys()
+    small = quadratic(2, "small", d=8, sigma=0.1)
+    for t in range(0, 2**22, 2**13):
+        small(np.zeros((2, 8)), t)
+    assert len(noise_blocks) <= MOST_BLOCKS
+
+
+@pytest.mark.parametrize("build", [quadratic, rosenbrock])
+def test_threads_may_share_a_problem(build):
+    """Each computes in arrays of its own: answers are those of one thread alone."""
+    problem = build(4, 0, d=4001, **({"sigma": 0.1} if build is quadratic else {}))
+    x = np.random.default_rng(5).normal(size=(8, 4, 4001))
+    alone = [[problem(x[k], t).tolist() for t in range(30)] for k in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        shared = list(pool.map(lambda k: [problem(x[k], t).tolist() for t in range(30)], range(8)))
+    assert shared == alone
+
+
+def test_a_problem_can_be_copied():
+    problem, x = quadratic(3, 1, d=5, sigma=0.5), np.ones((3, 5))
+    assert_array_equal(pickle.loads(pickle.dumps(problem))(x, 2), problem(x, 2))
+
+
+def test_one_point_for_all_nodes_is_broadcast():
+    problem, x = quadratic(3, 1, d=5, zeta=1.0), np.arange(5.0)
+    assert_array_equal(problem.local(x), problem.local(np.tile(x, (3, 1))))

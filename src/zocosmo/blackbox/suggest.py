@@ -314,12 +314,13 @@ class _Survey:
 
     def _halved(self, mu: float) -> list[float]:
         """Curvatures on supports of q or fewer, found by halving the stiffest blocks of all coordinates."""
-        blocks, curved = self.blocks, list[float]()
+        blocks, found, q = self.blocks, list[float](), self.us[0].q
         while blocks:
             curved = [self.here.curvature(u, k, mu) for k, u in enumerate(blocks)]
-            wide = [k for k in np.argsort(curved)[::-1][:KEPT].tolist() if blocks[k].q > self.us[0].q]
-            blocks = [half for k in wide for half in _halves(blocks[k])]
-        return curved
+            found += [c for c, u in zip(curved, blocks, strict=True) if u.q <= q]
+            stiffest = [blocks[k] for k in np.argsort(curved)[::-1].tolist() if blocks[k].q > q]
+            blocks = [half for u in stiffest[:KEPT] for half in _halves(u)]
+        return found
 
 
 def covering(tape: Tape, d: int, q: int, least: int) -> list[Direction]:
@@ -392,7 +393,7 @@ def _grid(answers: Array, stepped: bool) -> float:
 
 def _check_range(size: float, found: Sequence[float]) -> None:
     """Differences and squares of very large or very small losses leave what floats can hold."""
-    if all(map(math.isfinite, found)) and found[0] > 0 and (size == 0 or size > 1e-290):
+    if all(map(math.isfinite, found)) and found[0] > 0 and (size == 0 or size > 1e-150):
         return
     raise OracleError(
         f"losses of about {size:.3g} at x0 leave the range of floats when squared; "

@@ -8,7 +8,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,8 +143,4 @@ def _lock(folder: Path) -> Iterator[None]:
             raise InputError(
                 f"another process is running a study in {folder}; wait, or choose another --out"
             ) from None
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                (folder / ".lock").unlink()
+        yield  # the file stays: another process may have it open already

@@ -6,9 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from typing import Any
+
+from zocosmo.errors import ZocosmoError
 
 GRACE = 60.0  # seconds that a process left alone has for its last snapshot
 
@@ -65,6 +68,10 @@ def in_processes(
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield running.pop(future), future.result()
+    except BrokenProcessPool:
+        raise ZocosmoError(
+            "a process was killed, perhaps for want of memory; go on with --resume, with fewer --processes"
+        ) from None
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)

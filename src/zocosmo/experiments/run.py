@@ -116,9 +116,9 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | Non
 
 def _advance(plan: Plan, sim: Simulation, rows: "_Rows", part: Part | None, tell: Callable[[], None]) -> None:
     """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
-    saved = time.monotonic()
+    saved, last = time.monotonic(), plan.rounds - plan.rounds % plan.log_every  # nobody would see the rest
     with interrupts_held() as stop:
-        while sim.t < plan.rounds and sim.alive.any():
+        while sim.t < last and sim.alive.any():
             sim.round()
             if sim.t % plan.log_every == 0:
                 rows.take(sim.checkpoint())

@@ -6,6 +6,7 @@ private is independent of all public coins with the same seed, and no peer rebui
 
 import hashlib
 import math
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -63,10 +64,14 @@ def normals(tape: Tape, label: str, *ids: Ids, size: int) -> Array:
     return both.reshape(*drawn.shape[:-1], 2 * pairs)[..., :size]
 
 
-class Scratch:
-    """Arrays to compute in, kept from call to call: fresh pages cost more than what is computed in them."""
+class Scratch(threading.local):
+    """Arrays to compute in, kept from call to call: fresh pages cost more than what is computed in them.
+
+    Every thread has its own, and so has every copy.
+    """
 
     def __init__(self) -> None:
+        self.t = -1  # the round that the arrays are of, for those who care
         self._kept: dict[str, Array] = {}
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> Array:
@@ -74,3 +79,6 @@ class Scratch:
         if kept is None or kept.shape != shape:
             kept = self._kept[name] = np.empty(shape)
         return kept
+
+    def __reduce__(self) -> tuple[type["Scratch"], tuple[()]]:
+        return Scratch, ()

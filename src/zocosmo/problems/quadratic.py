@@ -1,6 +1,7 @@
 """Quadratics with minimum 0: unequal curvatures, linear heterogeneity and noise, each on its own dial."""
 
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,6 @@ class Quadratic:
         self.half, self.b, self.sigma, self.noise = half, b, sigma, noise  # half = H_i / 2
         self.n, self.d = b.shape[-2:]
         self.x0 = np.full((*b.shape[:-2], self.d), self.d**-0.5)
-        self._kept: tuple[int, Array] = (-1, b)
         self._scratch = Scratch()
 
     def local(self, x: Values) -> Array:
@@ -35,18 +35,21 @@ class Quadratic:
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Array:
         if self.noise is None:
             return self._value(x, self.b)
-        if self._kept[0] != t:
-            linear = self.noise.at(t, self._scratch("linear", self.b.shape))
+        linear = self._scratch("linear", self.b.shape)
+        if self._scratch.t != t:
+            self.noise.at(t, linear)
             linear *= self.sigma
             linear += self.b
-            self._kept = t, linear
-        return self._value(x, self._kept[1])
+            self._scratch.t = t
+        return self._value(x, linear)
 
     def _value(self, x: Values, b: Array) -> Array:
         x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
-        slope = np.multiply(self.half, x, out=self._scratch("slope", x.shape))
+        shape = np.broadcast_shapes(x.shape, b.shape)
+        slope = np.multiply(self.half, x, out=self._scratch("slope", shape))
         slope += b
-        value: Array = np.einsum("...d,...d->...", slope, x)
+        slope *= x
+        value: Array = slope.sum(axis=-1)  # einsum would sum a lone row of 10,000 in another order
         return value
 
     @classmethod
@@ -63,7 +66,6 @@ class Noise:
         self.tape, self.n, self.d = tape, n, d
         self._which = np.array(which) if which else None  # the seed of each trial
         self._rounds = max(1, BLOCK // (max(1, math.prod(tape.shape)) * n * d))
-        self._first, self._block = -1, np.empty(0)
 
     @classmethod
     def shared(cls, noises: Sequence["Noise | None"]) -> "Noise | None":
@@ -75,22 +77,26 @@ class Noise:
         place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
         return cls(Tape.stack(list(place)), some[0].n, some[0].d, [place[key] for key in keys])
 
-    def at(self, t: int, out: Array) -> Array:
+    def at(self, t: int, out: Array) -> None:
         """Of round t, in `out`."""
-        first = t - t % self._rounds
-        if first != self._first:
-            key = self.tape.keys.tobytes(), self.tape.shape, self.n, self.d, first
-            if key not in _drawn:
-                _drawn[key] = self._draw(first + np.arange(self._rounds))
-                while len(_drawn) > MOST_BLOCKS:
-                    del _drawn[next(iter(_drawn))]
-            self._first, self._block = first, _drawn[key]
-        now = self._block[t - first]
+        now = self._block(t - t % self._rounds)[t % self._rounds]
         if self._which is None:
             out[...] = now
         else:
             now.take(self._which, axis=0, out=out, mode="clip")  # "raise" would go by way of a copy
-        return out
+
+    def _block(self, first: int) -> Array:
+        """Rounds from `first` on; small ones are kept, as trials of one seed meet in many batches."""
+        key = self.tape.keys.tobytes(), self.tape.shape, self.n, self.d, first
+        block = _drawn.get(key)
+        if block is None:
+            block = self._draw(first + np.arange(self._rounds))
+            if block.size <= BLOCK:
+                with _drawing:
+                    _drawn[key] = block
+                    while len(_drawn) > MOST_BLOCKS:
+                        del _drawn[next(iter(_drawn))]
+        return block
 
     def _draw(self, rounds: NDArray[np.int64]) -> Array:
         ids = rounds.reshape(-1, *(1,) * len(self.tape.shape), 1), np.arange(self.n)
@@ -99,7 +105,8 @@ class Noise:
         return drawn
 
 
-_drawn: dict[tuple[Any, ...], Array] = {}  # trials of one seed meet in many batches
+_drawn: dict[tuple[Any, ...], Array] = {}
+_drawing = threading.Lock()
 
 
 def quadratic(

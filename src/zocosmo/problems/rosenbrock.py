@@ -20,7 +20,8 @@ class Rosenbrock:
 
     def local(self, x: Values) -> Array:
         x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
-        z = np.subtract(x, self.shifts, out=self._scratch("z", x.shape))
+        shape = np.broadcast_shapes(x.shape, self.shifts.shape)
+        z = np.subtract(x, self.shifts, out=self._scratch("z", shape))
         head = z[..., :-1]
         bend = np.multiply(head, head, out=self._scratch("bend", head.shape))
         np.subtract(z[..., 1:], bend, out=bend)

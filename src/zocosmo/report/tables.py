@@ -92,8 +92,14 @@ def render_contrasts(
                 + [place_text("budget", -1.0 if bits is None else bits)] * (len(budgets) > 1)
             )
             places.append(place)
-            span = f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]"
-            entries[row["method"], place] = Entry(Number(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
+            if row["pairs"]:
+                span = f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]"
+                shown = Entry(Number(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
+            else:
+                shown = Entry(None, False, "no seed on which neither diverged")
+            entries[row["method"], place] = shown
+    if not entries:
+        raise InputError(f"{baseline} is the only method here; there is nothing to compare it with")
     header, methods = list(dict.fromkeys(places)), list(dict.fromkeys(method for method, _ in entries))
     at = " and ".join(
         "the last checkpoint" if bits is None else f"{bits:,.0f} bits per node" for bits in budgets

@@ -49,6 +49,13 @@ WIRES = {
 }
 
 
+def check_wire(wire: str, dtype: DTypeLike) -> None:
+    """Refuse a wire that nobody knows, and one that spends bits for nothing."""
+    check_known("wire", wire, WIRES)
+    if WIRES[wire].value is F64 and np.dtype(dtype) == np.float32:
+        raise InputError("wire f64 spends 64 bits on states of float32; use wire f32 or dtype float64")
+
+
 class Slot(NamedTuple):
     """The k-th whom each of `rows` hears, in ascending order of nodes, and with what weight."""
 
@@ -67,11 +74,9 @@ class Channel(ABC):
     def __init__(
         self, graphs: Sequence[Graph], *, d: int, wire: str, codecs: Sequence[str], dtype: DTypeLike
     ) -> None:
-        check_known("wire", wire, WIRES)
+        check_wire(wire, dtype)
         self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
         self.dtype = np.dtype(dtype)
-        if self.wire.value is F64 and self.dtype == np.float32:
-            raise InputError("wire f64 spends 64 bits on states of float32; use wire f32 or dtype float64")
         links = sorted({link for graph in set(self.graphs) for link in graph.links})
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
         self._traffic = Traffic(self.graphs, links)

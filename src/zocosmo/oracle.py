@@ -90,3 +90,11 @@ def objective(problem: Problem, x: Values) -> Values:
     everywhere = np.broadcast_to(x[..., None, :], (*x.shape[:-1], problem.n, x.shape[-1]))
     mean: Values = problem.local(np.ascontiguousarray(everywhere)).mean(axis=-1)
     return mean
+
+
+def disagreement(x: Values, centre: Values) -> Values:
+    """mean_i ‖x_i − x̄‖² for each run, of states (…, n, d) and their averages (…, d)."""
+    apart = x - centre[..., None, :]
+    apart *= apart
+    mean: Values = apart.sum(axis=-1).mean(axis=-1)
+    return mean

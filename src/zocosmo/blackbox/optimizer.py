@@ -14,7 +14,7 @@ from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods.base import Draw, Method, Step, World, drive
-from zocosmo.oracle import Mask, Oracle, TwoQuery, Values, two_query
+from zocosmo.oracle import Mask, Oracle, TwoQuery, Values, disagreement, two_query
 from zocosmo.sim.draws import DrawAhead
 
 Arrays = dict[str, NDArray[Any]]
@@ -86,8 +86,7 @@ class Optimizer:
     def disagreement(self) -> float:
         """mean_i ‖x_i − x̄‖²"""
         with np.errstate(all="ignore"):
-            apart = self._state.x.astype(np.float64, copy=False) - self.mean
-            return float((apart * apart).sum(axis=-1).mean(axis=-1))
+            return float(disagreement(self._state.x.astype(np.float64, copy=False), self.mean))
 
     @property
     def wire(self) -> Wire:

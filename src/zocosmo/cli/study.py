@@ -255,7 +255,7 @@ class progress:  # noqa: N801 — used as a function
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        total = plan.rounds * sum(dict(trial.graph)["n"] for trial in plan.trials)
+        total = plan.last * sum(dict(trial.graph)["n"] for trial in plan.trials)
         self._bar = Progress(
             TextColumn(plan.name),
             BarColumn(),

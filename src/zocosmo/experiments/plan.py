@@ -9,14 +9,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from zocosmo.channel import WIRES
+from zocosmo.channel import WIRES, check_wire
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.graphs.matching import SCHEDULES
 from zocosmo.log import fingerprint
-from zocosmo.methods import DECAYS, METHODS, Method
+from zocosmo.methods import DECAYS, METHODS, Method, World
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.sim.engine import Run
@@ -80,6 +80,11 @@ class Plan:
     def fingerprint(self) -> str:
         return fingerprint(self.config)
 
+    @property
+    def last(self) -> int:
+        """The round of the last checkpoint: nobody would see what comes after."""
+        return self.rounds - self.rounds % self.log_every
+
 
 def load_plan(path: Path, seeds: Sequence[Seed] | None = None) -> Plan:
     """Read and check a config file; `seeds` take the place of its own."""
@@ -115,8 +120,7 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
         raise config.fail(("budgets",), f"a budget is 0 bits or more, got {min(top['budgets'])}")
     if not top["diverged_above"] > 0:
         raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
-    if top["wire"] == "f64" and top["dtype"] == "float32":
-        raise config.fail(("wire",), "wire f64 spends 64 bits on float32 states; use f32, or dtype: float64")
+    at(config, ("wire",), check_wire, top["wire"], top["dtype"])
 
 
 def spread_seeds(given: Sequence[Seed]) -> list[Seed]:
@@ -160,14 +164,17 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
     ]
     _check_apart(config, [where for where, *_ in settings], names)
     _check_apart(config, [where for where, _ in graphs], graph_names)
-    number = 0
+    number, large = 0, dict[tuple[Spec, int], int]()  # large problems are built once, not for every trial
     for (where, method, problem, _), (problem_name, method_name) in zip(settings, names, strict=True):
         for (graph_where, spec), graph_name in zip(graphs, graph_names, strict=True):
             for seed in top["seeds"]:
                 trial = Trial(number, problem, spec, method, seed, (problem_name, graph_name, method_name))
-                at(config, graph_where, trial.graph_of)
-                run = at(config, ("problem",), trial.run)
-                at(config, where, method.check, run.world)
+                graph = at(config, graph_where, trial.graph_of)
+                key = problem, graph.n
+                d = large.get(key) or at(config, ("problem",), build_problem, *key, seed).d
+                if graph.n * d > LARGE:
+                    large[key] = d
+                at(config, where, method.check, World(graph, d, dict(spec)["schedule"]))
                 number += 1
                 yield trial
 
@@ -221,19 +228,20 @@ def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, 
 
 def method_fields(kind: type[Method]) -> dict[str, tuple[Any, Any]]:
     """Parameters of a method: name → type and default."""
-    fields: dict[str, tuple[Any, Any]] = {
+    return {**_fields(kind), "decay": (dict[str, Any], {"kind": "constant"})}
+
+
+def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
+    """Fields of a dataclass: name → type and default."""
+    return {
         f.name: (f.type, ... if f.default is dataclasses.MISSING else f.default)
         for f in dataclasses.fields(kind)
     }
-    return {**fields, "decay": (dict[str, Any], {"kind": "constant"})}
 
 
 def _decay(config: Config, where: Where, given: dict[str, Any]) -> Any:
     kind = _pick(config, where, given, "decay", DECAYS)
-    fields = {
-        f.name: (f.type, ... if f.default is dataclasses.MISSING else f.default)
-        for f in dataclasses.fields(kind)
-    }
+    fields = _fields(kind)
     check_keys(config, where, given, {**fields, "kind": (str, ...)})
     checked = check_fields(config, where, {k: v for k, v in given.items() if k != "kind"}, fields)
     return at(config, where, kind, **checked)

@@ -16,7 +16,7 @@ from zocosmo.experiments.folder import Columns, Folder, Part
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
 from zocosmo.log import Log, make_header
-from zocosmo.sim.engine import Checkpoint, Simulation, batch_key
+from zocosmo.sim.engine import Checkpoint, Simulation, method_key, problem_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,11 +65,14 @@ def run_plan(
 def make_batches(plan: Plan) -> Iterator[list[Trial]]:
     """Trials that can share arrays, in groups that fit a core's cache. Results do not depend on it."""
     groups: dict[Any, list[Trial]] = {}
+    shapes: dict[Any, tuple[Any, ...]] = {}  # seeds change no shape, and a large problem takes time to build
     for trial in plan.trials:
-        groups.setdefault(batch_key(trial.run(), plan.dtype), []).append(trial)
-    for group in groups.values():
-        problem = group[0].run().problem
-        most = max(1, BATCH_VALUES // (problem.n * problem.d))
+        kind = trial.problem, trial.graph_of().n
+        if kind not in shapes:
+            shapes[kind] = problem_key(trial.run().problem)
+        groups.setdefault((method_key(trial.method, plan.dtype), shapes[kind]), []).append(trial)
+    for (_, (_, n, d, *_)), group in groups.items():
+        most = max(1, BATCH_VALUES // (n * d))
         paths: dict[Any, list[Trial]] = {}
         for trial in group:  # the same updates under another codec are the same path
             paths.setdefault(_path(trial), []).append(trial)
@@ -90,7 +93,7 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | Non
     done, half = (part.load("done"), part.load("half")) if part is not None else (None, None)
     if done is not None:
         return done
-    paths = list(dict.fromkeys(map(_path, trials)))
+    paths = {path: k for k, path in enumerate(dict.fromkeys(map(_path, trials)))}
     first = {_path(trial): trial for trial in reversed(trials)}
     sim = Simulation(
         [first[path].run() for path in paths],
@@ -99,7 +102,7 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | Non
         dtype=plan.dtype,
         bound=plan.diverged_above,
     )
-    rows = _Rows(trials, [paths.index(_path(trial)) for trial in trials], sim.problem.n)
+    rows = _Rows(trials, [paths[_path(trial)] for trial in trials], sim.problem.n)
     if half is not None:
         sim.restore({k.removeprefix("sim."): v for k, v in half.items() if k.startswith("sim.")})
         rows.add({k.removeprefix("rows."): v for k, v in half.items() if k.startswith("rows.")})
@@ -116,9 +119,9 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | Non
 
 def _advance(plan: Plan, sim: Simulation, rows: "_Rows", part: Part | None, tell: Callable[[], None]) -> None:
     """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
-    saved, last = time.monotonic(), plan.rounds - plan.rounds % plan.log_every  # nobody would see the rest
+    saved = time.monotonic()
     with interrupts_held() as stop:
-        while sim.t < last and sim.alive.any():
+        while sim.t < plan.last and sim.alive.any():
             sim.round()
             if sim.t % plan.log_every == 0:
                 rows.take(sim.checkpoint())
@@ -191,7 +194,7 @@ def _run_batches(
         columns[k] = found
         nodes = sum(trial.graph_of().n for trial in batches[k])
         best = float(np.nanmin(found["objective"], initial=math.inf))
-        tick(Progress(k, plan.rounds * nodes, best, float(found["bits"].max())))
+        tick(Progress(k, plan.last * nodes, best, float(found["bits"].max())))
     return columns
 
 
@@ -206,7 +209,7 @@ def _frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":
 
     frame = pd.concat([pd.DataFrame(part) for part in columns], ignore_index=True)
     frame = frame.sort_values(["trial", "round"], kind="stable", ignore_index=True)
-    about = [(*trial.labels, str(trial.seed), trial.run().graph.n) for trial in plan.trials]
+    about = [(*trial.labels, str(trial.seed), trial.graph_of().n) for trial in plan.trials]
     labels = pd.DataFrame(about, columns=["problem", "graph", "method", "seed", "n"])
     beside = labels.take(frame["trial"].to_numpy()).reset_index(drop=True)
     front = pd.concat([frame[["trial"]], beside], axis=1)

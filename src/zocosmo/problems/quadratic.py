@@ -37,6 +37,7 @@ class Quadratic:
             return self._value(x, self.b)
         linear = self._scratch("linear", self.b.shape)
         if self._scratch.t != t:
+            self._scratch.t = -1  # of no round, until it is whole
             self.noise.at(t, linear)
             linear *= self.sigma
             linear += self.b

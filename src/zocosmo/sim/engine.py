@@ -12,7 +12,7 @@ from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods.base import Method, World, drive
-from zocosmo.oracle import Problem, TwoQuery, objective, two_query
+from zocosmo.oracle import Problem, TwoQuery, disagreement, objective, two_query
 from zocosmo.sim.draws import DrawAhead
 
 Values = NDArray[Any]
@@ -35,13 +35,20 @@ class Run:
 
 
 def batch_key(run: Run, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
-    """Runs with equal keys can share a batch. Numbers such as η may differ, but in float32 only seeds and
-    data may: there an array and a plain number do not round alike."""
-    method, problem = run.method, run.problem
+    """Runs with equal keys can share a batch."""
+    return method_key(run.method, dtype), problem_key(run.problem)
+
+
+def method_key(method: Method, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
+    """What methods of a batch have in common. Numbers such as η may differ, but not in float32: there an
+    array and a plain number do not round alike."""
     free = () if np.dtype(dtype) == np.float32 else _numbers(method)
-    fixed = tuple(getattr(method, f.name) for f in fields(method) if f.name not in (*free, "codec"))
-    shape = problem.n, problem.d, getattr(problem, "structure", ())
-    return type(method), fixed, type(problem), *shape
+    return type(method), *(getattr(method, f.name) for f in fields(method) if f.name not in (*free, "codec"))
+
+
+def problem_key(problem: Problem) -> tuple[Any, ...]:
+    """What problems of a batch have in common: kind, size, and what else their arrays depend on."""
+    return type(problem), problem.n, problem.d, getattr(problem, "structure", ())
 
 
 class Checkpoint(NamedTuple):
@@ -123,13 +130,12 @@ class Simulation:
         with np.errstate(all="ignore"):
             x = self.state.x.astype(np.float64, copy=False)
             centre = x.mean(axis=-2)
-            apart = x - centre[..., None, :]
             value = objective(self.problem, centre)
             local = self.problem.local(x).mean(axis=-1)
-            disagreement = (apart * apart).sum(axis=-1).mean(axis=-1)
+            apart = disagreement(x, centre)
             extra = self.problem.report(centre) if hasattr(self.problem, "report") else {}
             self._first = value if self._first is None else self._first
-            fine = np.isfinite(disagreement) & (np.abs(value) <= self.bound * np.maximum(1.0, self._first))
+            fine = np.isfinite(apart) & (np.abs(value) <= self.bound * np.maximum(1.0, self._first))
         was, now = self.alive.copy(), self.alive & ~fine
         for run in np.flatnonzero(now).tolist():
             self.frozen[run] = self.state.x[run].copy()
@@ -139,7 +145,7 @@ class Simulation:
             self.t,
             value,
             local,
-            disagreement,
+            apart,
             extra,
             self.queries.copy(),
             self.t * self.stages,

@@ -58,7 +58,8 @@ ALLOWED = {
     "blackbox": [],
     "blackbox.functions": ["oracle", "errors"],
     "blackbox.commands": ["blackbox.functions", "oracle", "errors"],
-    "blackbox.suggest": ["blackbox.functions", "channel", "core.", "oracle", "errors"],
+    "blackbox.probes": ["blackbox.functions", "core.", "oracle", "errors"],
+    "blackbox.suggest": ["blackbox.functions", "blackbox.probes", "channel", "core.", "oracle", "errors"],
     "blackbox.optimizer": [
         "blackbox.functions",
         "channel",

@@ -1,37 +1,18 @@
 import subprocess
 import sys
-from dataclasses import fields
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blackbox.cases import PROBLEM, SMALL, build, local, make
 from zocosmo.blackbox.functions import Functions
 from zocosmo.blackbox.minimize import minimize
 from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.errors import GraphError, InputError, OracleError
-from zocosmo.graphs import complete, ring
+from zocosmo.graphs import ring
 from zocosmo.methods import DECAYS, METHODS, Cosmo, Dense, EdgeLocal
-from zocosmo.problems import rosenbrock
-
-PROBLEM = rosenbrock(4, 1, d=6)
-SMALL = {"q": 2, "eta": 2e-3, "mu": 0.01}
-
-
-def build(name, **change):
-    known = {field.name for field in fields(METHODS[name])}
-    return METHODS[name](**{k: v for k, v in {**SMALL, **change}.items() if k in known})
-
-
-def make(method, graph=None, **options):
-    return Optimizer(PROBLEM.x0, graph=graph or complete(4), method=method, seed=3, **options)
-
-
-def local(i):
-    """f_i of the problem as people would write it."""
-    s = PROBLEM.shifts[i]
-    return lambda x: PROBLEM.local(np.broadcast_to(x, (4, 6)) - s + PROBLEM.shifts)[i]
 
 
 def bowl(x):

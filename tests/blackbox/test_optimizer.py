@@ -1,9 +1,10 @@
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from blackbox.cases import PROBLEM, build, make
 from zocosmo.blackbox.functions import Functions
 from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.errors import InputError, OracleError
@@ -13,24 +14,6 @@ from zocosmo.methods.base import Draw, State, own_directions
 from zocosmo.oracle import TwoQuery
 from zocosmo.problems import rosenbrock
 from zocosmo.sim import Run, Simulation
-
-PROBLEM = rosenbrock(4, 1, d=6)
-SMALL = {"q": 2, "eta": 2e-3, "mu": 0.01}
-
-
-def build(name, **change):
-    known = {field.name for field in fields(METHODS[name])}
-    return METHODS[name](**{k: v for k, v in {**SMALL, **change}.items() if k in known})
-
-
-def make(method, graph=None, **options):
-    return Optimizer(PROBLEM.x0, graph=graph or complete(4), method=method, seed=3, **options)
-
-
-def local(i):
-    """f_i of the problem as people would write it."""
-    s = PROBLEM.shifts[i]
-    return lambda x: PROBLEM.local(np.broadcast_to(x, (4, 6)) - s + PROBLEM.shifts)[i]
 
 
 @pytest.mark.parametrize(("dtype", "wire"), [("f8", "f64"), ("f8", "f16"), ("f4", "bf16")])

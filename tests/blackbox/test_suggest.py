@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from zocosmo.blackbox.functions import Functions
 from zocosmo.blackbox.minimize import minimize
-from zocosmo.blackbox.suggest import covering, resolution, suggest, suggest_q, truncation
+from zocosmo.blackbox.probes import covering, resolution, truncation
+from zocosmo.blackbox.suggest import suggest, suggest_q
 from zocosmo.core.balanced import balanced_support
 from zocosmo.core.support import draw_direction, draw_support
 from zocosmo.core.tape import Tape

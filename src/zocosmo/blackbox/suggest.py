@@ -5,29 +5,35 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes
+from zocosmo.blackbox.functions import as_oracle, as_start, count_nodes
+from zocosmo.blackbox.probes import (
+    FAR,
+    MOST_BLOCKS,
+    Array,
+    Asker,
+    Probes,
+    covering,
+    halves,
+    levels,
+    resolution,
+    truncation,
+)
 from zocosmo.channel import WIRES
-from zocosmo.core.balanced import balanced_support, epoch_length
 from zocosmo.core.frame import FRAME_BITS
-from zocosmo.core.support import Direction, draw_direction, draw_signs
+from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.values import BF16, F16, F32
 from zocosmo.errors import InputError, OracleError, check_known, check_whole
-from zocosmo.oracle import Oracle, Values
+from zocosmo.oracle import Values
 
-FAR = 2**63  # ids of the probes' directions: rounds that no run reaches
-RATIO, LEVELS, LEVELS_OFF = 8.0, 7, 3  # the grid of μ: reach, reach/8, …; fewer levels off x0
+LEVELS, LEVELS_OFF = 7, 3  # of μ, each an eighth of the one before; fewer off x0
 REACH = 0.25  # the largest μ, as a share of max |x0|
 TRUST = 0.5  # of the reach: how far a coordinate moves in a round where no curvature is seen
 STEADY = 100.0  # reaches that a first step may move a coordinate by, where curvature stays the same
 QUIET = 1e-3  # of the slope: noise that is not worth a larger μ
-MOST_BLOCKS, KEPT = 32, 4  # that cover all coordinates; of which so many are looked into further
+KEPT = 4  # blocks of coordinates, the stiffest, that are looked into further
 CLEAR = 4.0  # standard deviations of its noise from which a curvature is believed
-MOST_DECIMALS = 9
-
-Array = NDArray[np.float64]
 
 
 class Suggestion(NamedTuple):
@@ -88,7 +94,7 @@ def suggest(
     q = suggest_q(d, wire) if q is None else check_whole("q", q, 1, d)
     far, tape, probes = as_reach(reach, start), Tape(seed), check_whole("probes", probes, 2)
     with np.errstate(all="ignore"):
-        survey = _Survey(_Asker(oracle), start, tape, q, probes, far)
+        survey = _Survey(Asker(oracle), start, tape, q, probes, far)
         mu, slope, ratio = survey.best_mu(reasons)
         curvature, length = survey.stiffness(reasons)
         typical = math.hypot(slope, float(survey.slope_noise(mu))) or 1.0
@@ -145,68 +151,15 @@ def as_reach(reach: ArrayLike | None, start: Values) -> float:
     return float(given.min())
 
 
-class _Asker:
-    """Asks and counts."""
-
-    def __init__(self, oracle: Oracle) -> None:
-        self.oracle, self.queries = oracle, 0
-
-    def __call__(self, x: Values, t: int, where: str) -> Array:
-        self.queries += len(x)
-        oracle = self.oracle
-        answers = oracle.ask(x, t, where) if isinstance(oracle, UserOracle) else oracle(x, t)
-        if not np.isfinite(answers).all():
-            raise OracleError(f"{where}: some losses are not finite; lower reach, or start elsewhere")
-        return np.asarray(answers, np.float64)
-
-
-class _Probes:
-    """f at one point, and f(x ± μu) by level of μ, probe and node; probe k is asked with t = k."""
-
-    def __init__(self, ask: _Asker, x: Values, us: Sequence[Direction], mus: list[float], name: str) -> None:
-        self.ask, self.x, self.us, self.name = ask, x, us, name
-        self.centre = np.stack([ask(x, t, f"probe at {name}") for t in range(len(us))])
-        self.skipped: list[float] = []
-        kept: list[float] = []
-        sides: list[Array] = []
-        for mu in mus:
-            try:
-                pairs = [self.pair(u, t, mu) for t, u in enumerate(us)]
-            except OracleError:  # a large μ may leave where f is defined
-                if kept or mu == mus[-1]:
-                    raise
-                self.skipped.append(mu)
-                continue
-            kept.append(mu)
-            sides.append(np.stack(pairs, axis=1))  # (2, probes, n)
-        self.mu = np.array(kept)
-        self.plus, self.minus = np.stack(sides, axis=1)
-        self.slopes: Array = (self.plus - self.minus) / (2 * self.mu[:, None, None])
-        self.second: Array = (self.plus - 2 * self.centre + self.minus) / self.mu[:, None, None] ** 2
-
-    def pair(self, u: Direction, t: int, mu: float) -> Array:
-        plus = self.ask(u.shift(self.x, mu), t, f"probe {self.name} + {mu:.3g} u")
-        return np.stack([plus, self.ask(u.shift(self.x, -mu), t, f"probe {self.name} − {mu:.3g} u")])
-
-    def curvature(self, u: Direction, k: int, mu: float) -> float:
-        """The largest |uᵀHu| over the nodes, for a u that is no probe; asked with t of probe k."""
-        t = k % len(self.us)
-        plus, minus = self.pair(u, t, mu)
-        return float(np.abs((plus - 2 * self.centre[t] + minus) / mu**2).max())
-
-    def answers(self) -> Array:
-        return np.concatenate([each.reshape(-1) for each in (self.centre, self.plus, self.minus)])
-
-
 class _Survey:
     """Probes at x0 and half a reach downhill, the noise in them, and what follows."""
 
-    def __init__(self, ask: _Asker, x: Values, tape: Tape, q: int, probes: int, reach: float) -> None:
+    def __init__(self, ask: Asker, x: Values, tape: Tape, q: int, probes: int, reach: float) -> None:
         self.ask, d = ask, x.shape[-1]
         self.us = covering(tape, d, q, probes)
         self.blocks = covering(tape, d, -(-d // MOST_BLOCKS), 0) if len(self.us) * q < d else []
         near = self.us[:probes]
-        self.here = _Probes(ask, x, near, _levels(reach, LEVELS), "x0")
+        self.here = Probes(ask, x, near, levels(reach, LEVELS), "x0")
         self.reach = float(self.here.mu[0])  # as far as the loss is finite
         again = np.stack([self.here.centre[0], *(ask(x, 0, "probe at x0") for _ in near[1:])])
         self.there = self._off(x, tape, near)
@@ -220,7 +173,7 @@ class _Survey:
     def queries(self) -> int:
         return self.ask.queries
 
-    def _off(self, x: Values, tape: Tape, us: Sequence[Direction]) -> _Probes | None:
+    def _off(self, x: Values, tape: Tape, us: Sequence[Direction]) -> Probes | None:
         """Probes half a reach downhill, where a derivative that happens to vanish at x0 does not.
 
         Uphill is the sign of Σ s u; coordinates that show no slope go either way. μ is half the reach at
@@ -234,7 +187,7 @@ class _Survey:
         half = 0.5 * self.reach
         off = x - half * np.where(uphill == 0, either, np.sign(uphill))
         try:
-            return _Probes(self.ask, off, us, _levels(half, LEVELS_OFF), "off x0")
+            return Probes(self.ask, off, us, levels(half, LEVELS_OFF), "off x0")
         except OracleError:
             return None
 
@@ -306,7 +259,7 @@ class _Survey:
         doubles = largest / (2 * max(change, noise) or math.ulp(0.0))
         return largest, self.reach * min(max(doubles, TRUST), STEADY)
 
-    def _level(self, probes: _Probes) -> tuple[int, float]:
+    def _level(self, probes: Probes) -> tuple[int, float]:
         """The level at which second differences are best, and their noise there: variances 1 + 4 + 1."""
         noise = math.sqrt(6) * self.noise / probes.mu**2
         k = int(np.argmin(noise + truncation(probes.second, noise)))
@@ -319,76 +272,8 @@ class _Survey:
             curved = [self.here.curvature(u, k, mu) for k, u in enumerate(blocks)]
             found += [c for c, u in zip(curved, blocks, strict=True) if u.q <= q]
             stiffest = [blocks[k] for k in np.argsort(curved)[::-1].tolist() if blocks[k].q > q]
-            blocks = [half for u in stiffest[:KEPT] for half in _halves(u)]
+            blocks = [half for u in stiffest[:KEPT] for half in halves(u)]
         return found
-
-
-def covering(tape: Tape, d: int, q: int, least: int) -> list[Direction]:
-    """Directions whose supports cover all d coordinates, at least so many; only those where 32 do not do."""
-    length = epoch_length(d, q)
-    first = -(-FAR // length) * length  # an epoch begins here
-    count = max(least, length) if length <= MOST_BLOCKS else least
-    return [draw_direction(tape, first + k, d=d, q=q, rule=balanced_support) for k in range(count)]
-
-
-def _halves(u: Direction) -> list[Direction]:
-    cut = -(-u.q // 2)
-    parts = [slice(0, cut), slice(cut, None)]
-    return [Direction(u.index[part], u.d, u.signs[part]) for part in parts]
-
-
-def _levels(reach: float, count: int) -> list[float]:
-    return [reach / RATIO**k for k in range(count)]
-
-
-def truncation(estimates: Array, noise: Array) -> Array:
-    """What estimates (levels, …) at falling μ are off by, apart from noise (levels,) of each.
-
-    Truncation falls as μ², so what an estimate differs by from the next is nearly all of its own; the most
-    that rounding does to both, √2 of their noise and alike in all probes, is taken out first. It is the mean
-    square, as few may see any. An exact zero is below resolution. The last level is charged as its neighbour.
-    """
-    if len(noise) < 2:
-        return np.zeros(len(noise))
-    differ = np.where(estimates[1:] == 0, 0.0, np.diff(estimates, axis=0))
-    apart = (differ.reshape(len(noise) - 1, -1) ** 2).mean(axis=1)
-    square = np.maximum(apart - 2 * (noise[:-1] + noise[1:]) ** 2, 0.0)
-    off: Array = np.sqrt(np.append(square, square[-1:]))
-    return off
-
-
-def resolution(answers: Array, *, stepped: bool = False) -> float:
-    """How finely answers are told apart: ε |f| of the type they fit, half a decimal, or half their grid.
-
-    Where they are known to be `stepped`, half of the smallest step that shows, be steps even or not.
-
-    >>> resolution(np.array([1.25, 3.5])) > 1e-3, resolution(np.array([1 / 3, 2.0])) < 1e-15
-    (True, True)
-    """
-    size, exact = float(np.abs(answers).max()), float(np.finfo(np.float64).eps)
-    finest = exact * size
-    fractions = np.unique(np.frexp(answers)[0]).size
-    for narrow, eps in ((BF16, 2.0**-8), (F16, 2.0**-11), (F32, 2.0**-23)):
-        enough = fractions > 4 or narrow is F32  # a few round numbers fit anything
-        if enough and (narrow.round(answers) == answers).all():
-            finest = eps * size
-            break
-    for decimals in range(MOST_DECIMALS + 1):
-        if (np.abs(np.round(answers, decimals) - answers) <= exact * size).all():
-            finest = max(finest, 0.5 * 10.0**-decimals)
-            break
-    return max(finest, 0.5 * _grid(answers, stepped))
-
-
-def _grid(answers: Array, stepped: bool) -> float:
-    """The step of which all answers are multiples apart, 0.0 where there is none that can be told."""
-    values = np.unique(answers)
-    if values.size < (2 if stepped else 3):  # two values are multiples of anything
-        return 0.0
-    least = float(np.diff(values).min())
-    counts = (values - values[0]) / least
-    whole = np.abs(counts - np.round(counts)) < 1e-3
-    return least if stepped or (counts[-1] < 1e6 and whole.all()) else 0.0
 
 
 def _check_range(size: float, found: Sequence[float]) -> None:

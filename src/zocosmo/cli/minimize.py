@@ -21,19 +21,28 @@ from zocosmo.graphs.graph import GRAPHS
 
 OptimizeResult = Any  # SciPy's; imported by nobody here, so that help stays quick
 
+ProgramOption = Annotated[
+    str, typer.Option(help="Program for one query, with {x} or {file}, {node}, {round}; prints the loss.")
+]
+GraphOption = Annotated[
+    str | None, typer.Option(help=f"{', '.join(GRAPHS)}; or edges such as 0-1,1-2.  [default: ring]")
+]
+ReachOption = Annotated[
+    str | None, typer.Option(help="How far probes for eta and mu may move a coordinate: 0.1 or 0.1,2,….")
+]
+MoreOption = Annotated[
+    list[str] | None, typer.Option("--set", help="A further field of the method: passes=2. Repeatable.")
+]
+
 
 @app.command()
 def minimize(
-    command: Annotated[
-        str, typer.Option(help="Program for one query, with {x} or {file}, {node}, {round}; prints the loss.")
-    ],
+    command: ProgramOption,
     d: Annotated[int | None, typer.Option("--d", help="Dimension; not needed with --x0.")] = None,
     start: Annotated[float, typer.Option(help="Every coordinate starts here.")] = 0.0,
     x0: Annotated[str | None, typer.Option("--x0", help="Where to start: 1,2,3 or @file.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.  [default: 1]")] = None,
-    graph: Annotated[
-        str | None, typer.Option(help=f"{', '.join(GRAPHS)}; or edges such as 0-1,1-2.  [default: ring]")
-    ] = None,
+    graph: GraphOption = None,
     method: Annotated[str, typer.Option(help="cosmo, edge_local, …: see zocosmo methods.")] = "cosmo",
     q: Annotated[int | None, typer.Option("--q", help="Coordinates in a support.")] = None,
     eta: Annotated[float | None, typer.Option(help="Step size.")] = None,
@@ -42,17 +51,13 @@ def minimize(
     budget: Annotated[
         float | None, typer.Option(help="Payload bits per node, on average over the nodes.")
     ] = None,
-    reach: Annotated[
-        str | None, typer.Option(help="How far probes for eta and mu may move a coordinate: 0.1 or 0.1,2,….")
-    ] = None,
+    reach: ReachOption = None,
     seed: SeedOption = "0",
     beta: Annotated[float, typer.Option(help="Momentum.")] = 0.0,
     coupling: Annotated[str | None, typer.Option(help="G, S or I, with edge_local.")] = None,
     schedule: Annotated[str, typer.Option(help="Of matchings, with edge_local.")] = "auto",
     wire: Annotated[str, typer.Option(help="Type in which values cross a link: f64, f32, f16, ….")] = "f64",
-    more: Annotated[
-        list[str] | None, typer.Option("--set", help="A further field of the method: passes=2. Repeatable.")
-    ] = None,
+    more: MoreOption = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for one query.")] = None,
     workers: Annotated[int, typer.Option(help="Nodes that are asked at the same time.")] = 1,
     log_every: Annotated[int, typer.Option(help="Rounds between rows of the log.")] = 10,

@@ -1,0 +1,142 @@
+"""Probes of a loss: answers around a point at several μ, and how finely they can be told apart."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.blackbox.functions import UserOracle
+from zocosmo.core.balanced import balanced_support, epoch_length
+from zocosmo.core.support import Direction, draw_direction
+from zocosmo.core.tape import Tape
+from zocosmo.core.values import BF16, F16, F32
+from zocosmo.errors import OracleError
+from zocosmo.oracle import Oracle, Values
+
+FAR = 2**63  # ids of the probes' directions: rounds that no run reaches
+RATIO = 8.0  # the grid of μ: reach, reach/8, …
+MOST_BLOCKS = 32  # that cover all coordinates
+MOST_DECIMALS = 9
+
+Array = NDArray[np.float64]
+
+
+class Asker:
+    """Asks and counts."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle, self.queries = oracle, 0
+
+    def __call__(self, x: Values, t: int, where: str) -> Array:
+        self.queries += len(x)
+        oracle = self.oracle
+        answers = oracle.ask(x, t, where) if isinstance(oracle, UserOracle) else oracle(x, t)
+        if not np.isfinite(answers).all():
+            raise OracleError(f"{where}: some losses are not finite; lower reach, or start elsewhere")
+        return np.asarray(answers, np.float64)
+
+
+class Probes:
+    """f at one point, and f(x ± μu) by level of μ, probe and node; probe k is asked with t = k."""
+
+    def __init__(self, ask: Asker, x: Values, us: Sequence[Direction], mus: list[float], name: str) -> None:
+        self.ask, self.x, self.us, self.name = ask, x, us, name
+        self.centre = np.stack([ask(x, t, f"probe at {name}") for t in range(len(us))])
+        self.skipped: list[float] = []
+        kept: list[float] = []
+        sides: list[Array] = []
+        for mu in mus:
+            try:
+                pairs = [self.pair(u, t, mu) for t, u in enumerate(us)]
+            except OracleError:  # a large μ may leave where f is defined
+                if kept or mu == mus[-1]:
+                    raise
+                self.skipped.append(mu)
+                continue
+            kept.append(mu)
+            sides.append(np.stack(pairs, axis=1))  # (2, probes, n)
+        self.mu = np.array(kept)
+        self.plus, self.minus = np.stack(sides, axis=1)
+        self.slopes: Array = (self.plus - self.minus) / (2 * self.mu[:, None, None])
+        self.second: Array = (self.plus - 2 * self.centre + self.minus) / self.mu[:, None, None] ** 2
+
+    def pair(self, u: Direction, t: int, mu: float) -> Array:
+        plus = self.ask(u.shift(self.x, mu), t, f"probe {self.name} + {mu:.3g} u")
+        return np.stack([plus, self.ask(u.shift(self.x, -mu), t, f"probe {self.name} − {mu:.3g} u")])
+
+    def curvature(self, u: Direction, k: int, mu: float) -> float:
+        """The largest |uᵀHu| over the nodes, for a u that is no probe; asked with t of probe k."""
+        t = k % len(self.us)
+        plus, minus = self.pair(u, t, mu)
+        return float(np.abs((plus - 2 * self.centre[t] + minus) / mu**2).max())
+
+    def answers(self) -> Array:
+        return np.concatenate([each.reshape(-1) for each in (self.centre, self.plus, self.minus)])
+
+
+def covering(tape: Tape, d: int, q: int, least: int) -> list[Direction]:
+    """Directions whose supports cover all d coordinates, at least so many; only those where 32 do not do."""
+    length = epoch_length(d, q)
+    first = -(-FAR // length) * length  # an epoch begins here
+    count = max(least, length) if length <= MOST_BLOCKS else least
+    return [draw_direction(tape, first + k, d=d, q=q, rule=balanced_support) for k in range(count)]
+
+
+def halves(u: Direction) -> list[Direction]:
+    cut = -(-u.q // 2)
+    parts = [slice(0, cut), slice(cut, None)]
+    return [Direction(u.index[part], u.d, u.signs[part]) for part in parts]
+
+
+def levels(reach: float, count: int) -> list[float]:
+    return [reach / RATIO**k for k in range(count)]
+
+
+def truncation(estimates: Array, noise: Array) -> Array:
+    """What estimates (levels, …) at falling μ are off by, apart from noise (levels,) of each.
+
+    Truncation falls as μ², so what an estimate differs by from the next is nearly all of its own; the most
+    that rounding does to both, √2 of their noise and alike in all probes, is taken out first. It is the mean
+    square, as few may see any. An exact zero is below resolution. The last level is charged as its neighbour.
+    """
+    if len(noise) < 2:
+        return np.zeros(len(noise))
+    differ = np.where(estimates[1:] == 0, 0.0, np.diff(estimates, axis=0))
+    apart = (differ.reshape(len(noise) - 1, -1) ** 2).mean(axis=1)
+    square = np.maximum(apart - 2 * (noise[:-1] + noise[1:]) ** 2, 0.0)
+    off: Array = np.sqrt(np.append(square, square[-1:]))
+    return off
+
+
+def resolution(answers: Array, *, stepped: bool = False) -> float:
+    """How finely answers are told apart: ε |f| of the type they fit, half a decimal, or half their grid.
+
+    Where they are known to be `stepped`, half of the smallest step that shows, be steps even or not.
+
+    >>> resolution(np.array([1.25, 3.5])) > 1e-3, resolution(np.array([1 / 3, 2.0])) < 1e-15
+    (True, True)
+    """
+    size, exact = float(np.abs(answers).max()), float(np.finfo(np.float64).eps)
+    finest = exact * size
+    fractions = np.unique(np.frexp(answers)[0]).size
+    for narrow, eps in ((BF16, 2.0**-8), (F16, 2.0**-11), (F32, 2.0**-23)):
+        enough = fractions > 4 or narrow is F32  # a few round numbers fit anything
+        if enough and (narrow.round(answers) == answers).all():
+            finest = eps * size
+            break
+    for decimals in range(MOST_DECIMALS + 1):
+        if (np.abs(np.round(answers, decimals) - answers) <= exact * size).all():
+            finest = max(finest, 0.5 * 10.0**-decimals)
+            break
+    return max(finest, 0.5 * _grid(answers, stepped))
+
+
+def _grid(answers: Array, stepped: bool) -> float:
+    """The step of which all answers are multiples apart, 0.0 where there is none that can be told."""
+    values = np.unique(answers)
+    if values.size < (2 if stepped else 3):  # two values are multiples of anything
+        return 0.0
+    least = float(np.diff(values).min())
+    counts = (values - values[0]) / least
+    whole = np.abs(counts - np.round(counts)) < 1e-3
+    return least if stepped or (counts[-1] < 1e6 and whole.all()) else 0.0

@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv$(if $(filter-out python3,$(PYTHON)),-$(shell $(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")'))
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+TORCH  := $(VENV)/.installed-torch
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help setup demo test check bench docs generated clean
@@ -17,16 +18,20 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(TORCH): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch]'
+	@touch $@
+
 demo: $(STAMP) ## the paper's main comparison: three graphs, three methods, five seeds; table and figure
 	$(BIN)/zocosmo run configs/rosenbrock.yaml --out build/demo --replace
 	$(BIN)/zocosmo table build/demo --bits 100000 --rounds
 	$(BIN)/zocosmo table build/demo --bits 100000 --against ZO-COSMO
 	$(BIN)/zocosmo figure build/demo --to build/demo/rosenbrock.png --to build/demo/rosenbrock.svg
 
-test: $(STAMP) ## the test suite
+test: $(TORCH) ## the test suite
 	$(PYTEST) -n 2 -q
 
-check: $(STAMP) ## format, lint, types, layers, public names, doctests, docs
+check: $(TORCH) ## format, lint, types, layers, public names, doctests, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -34,7 +39,7 @@ check: $(STAMP) ## format, lint, types, layers, public names, doctests, docs
 	$(PYTEST) -q --doctest-modules src/zocosmo
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
-bench: $(STAMP) ## every benchmark, each against its floor or peer in the same run
+bench: $(TORCH) ## every benchmark, each against its floor or peer in the same run
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/support.py
 	$(BIN)/python benchmarks/codecs.py
@@ -45,7 +50,7 @@ bench: $(STAMP) ## every benchmark, each against its floor or peer in the same r
 docs: $(STAMP) ## the documentation, served on localhost
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-generated: $(STAMP) ## the parts of the documentation that come from the code
+generated: $(TORCH) ## the parts of the documentation that come from the code
 	$(BIN)/python docs/generate.py
 
 clean:

@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zocosmo.core import CODECS, VALUE_TYPES, Message, Tape, balanced_support, draw_signs, draw_support
+from zocosmo.core import (
+    CODECS,
+    FRAME_BITS,
+    VALUE_TYPES,
+    Message,
+    Tape,
+    balanced_support,
+    draw_signs,
+    draw_support,
+)
 from zocosmo.core.message import Codec
 from zocosmo.core.payload import Bits
 from zocosmo.core.values import ValueType
@@ -135,9 +144,7 @@ class Node:
         return full[index]
 
     def mixed(self, y, theirs):
-        """Σ_j w_ij y_j; over a lossy wire y_i + Σ_j w_ij (Q(y_j) − Q(y_i)), which keeps the average."""
-        if not self.public.wire.lossy:
-            return self.weighted({**theirs, self.i: y})
+        """y_i + Σ_j w_ij (Q(y_j) − Q(y_i)), which keeps the average, and keeps what is equal as it is."""
         own, acc = self.public.rounded(y), y
         for j in sorted(theirs):
             acc = acc + self.w[j] * (theirs[j] - own)
@@ -372,7 +379,8 @@ def one_round(t, nodes, run):
         for node in nodes:
             for sent in node.out:
                 link, value = (node.i, sent.receiver), node.public.wire.charged
-                run.bits[link] = run.bits[link].plus(sent.codec.bits(node.d, sent.size, value))
+                cost = sent.codec.bits(node.d, sent.size, value).plus(FRAME_BITS)
+                run.bits[link] = run.bits[link].plus(cost)
                 run.messages.append((t, *link, sent.data))
                 inboxes[sent.receiver].append((node.i, sent.data))
             node.out = []

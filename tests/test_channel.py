@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from zocosmo.channel import WIRES, MemoryChannel
+from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.message import CODECS
+from zocosmo.core.payload import Bits
 from zocosmo.core.values import F64
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import complete, erdos_renyi, grid, path, ring, star
@@ -53,7 +55,7 @@ def test_pairs_get_their_mean_and_the_idle_get_themselves():
 def test_only_links_that_carried_something_are_charged():
     wire = channel(path(3), codecs=("values", "indexed"))
     wire.mix_pairs(np.ones((3, 4)), np.array([1, 0, 2]))
-    price = CODECS["indexed"].bits(20, 4, F64)
+    price = CODECS["indexed"].bits(20, 4, F64).plus(FRAME_BITS)
     ledger = wire.ledger("indexed")
     assert (ledger.link(0, 1), ledger.link(1, 0)) == (price, price)
     assert ledger.link(1, 2).total == ledger.link(2, 1).total == 0
@@ -62,7 +64,7 @@ def test_only_links_that_carried_something_are_charged():
 def test_runs_are_charged_for_the_links_of_their_own_graph():
     wire = channel(ring(6), complete(6))
     wire.mix(np.ones((2, 6, 4)))
-    assert wire.ledger("values").counts.sum(axis=(1, 2)).tolist() == [12 * 4 * 64, 30 * 4 * 64]
+    assert wire.ledger("values").counts.sum(axis=(1, 2)).tolist() == [12 * (4 * 64 + 256), 30 * (4 * 64 + 256)]
 
 
 def test_reading_the_bill_twice_charges_once():
@@ -75,7 +77,7 @@ def test_a_nominal_wire_charges_32_bits_and_loses_nothing():
     y = np.random.default_rng(3).normal(size=(4, 2))
     wire = channel(ring(4), wire="nominal_f32")
     assert_array_equal(wire.mix(y), channel(ring(4)).mix(y))
-    assert wire.ledger("values").network().total == 8 * 2 * 32
+    assert wire.ledger("values").network() == Bits(values=8 * 2 * 32, framing=8 * 256)
 
 
 def test_a_message_of_all_coordinates_names_none():
@@ -107,7 +109,8 @@ def test_large_graphs_find_their_links_without_a_table():
     wire, partners = channel(ring(1100)), np.arange(1100) ^ 1
     wire.mix_pairs(np.ones((1100, 1)), partners)
     ledger = wire.ledger("values")
-    assert (ledger.link(0, 1).total, ledger.link(1, 2).total, ledger.network().total) == (64, 0, 1100 * 64)
+    assert (ledger.link(0, 1).values, ledger.link(1, 2).values) == (64, 0)
+    assert ledger.network().values == 1100 * 64
 
 
 def test_many_rounds_unread_are_counted_all_the_same():

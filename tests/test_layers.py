@@ -115,7 +115,7 @@ ALLOWED = {
     "__main__": ["cli"],
 }
 OUTSIDE = {
-    "core": {"numpy"},
+    "core": {"numpy", "google_crc32c"},
     "graphs": {"numpy", "networkx"},
     "oracle": {"numpy"},
     "traffic": {"numpy"},

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import reference
 from literal import run_literal
-from zocosmo.core import CODECS, VALUE_TYPES
+from zocosmo.core import CODECS, FRAME_BITS, VALUE_TYPES
 from zocosmo.core.payload import Bits
 from zocosmo.errors import InputError
 from zocosmo.graphs import complete, path, ring
@@ -132,7 +132,7 @@ def test_an_unmatched_node_asks_nothing_sends_nothing_and_stays():
 def test_the_bytes_on_each_link_are_the_bits_charged(name, wire):
     done, crossed = run(name, wire=wire), defaultdict(int)
     for _, sender, receiver, data in done.messages:
-        crossed[sender, receiver] += 8 * len(data)
+        crossed[sender, receiver] += 8 * len(data) + FRAME_BITS.framing
     assert {link: bits.total for link, bits in done.bits.items() if bits.total} == crossed
     assert set(done.bits) == set(complete(4).links)
 
@@ -195,7 +195,7 @@ def test_a_flooded_message_crosses_every_tree_edge_once_away_from_its_source():
 def test_a_flooded_link_is_charged_for_every_source_behind_it():
     """From 0 to 1 come the messages of 0, 3 and 4; off the tree comes none."""
     bits = run("flood", graph=ring(5), rounds=1, wire="f32").bits
-    assert bits[0, 1] == Bits(values=32, control=64).times(3)
+    assert bits[0, 1] == Bits(values=32, control=64, framing=256).times(3)
     assert bits[2, 3] == Bits()
 
 

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.ledger import Ledger
 from zocosmo.core.message import CODECS
+from zocosmo.core.support import Support
 from zocosmo.core.values import BF16, F16, F32, F64, ValueType
 from zocosmo.errors import GraphError, InputError, check_known
 from zocosmo.graphs.graph import Graph
@@ -68,7 +70,7 @@ class Channel(ABC):
     """Mixing over one graph, or over the graphs of many runs side by side, and its bill.
 
     Values have shape (…, n, q). Every codec in `codecs` is charged on a ledger of its own: messages under
-    several codecs are the same values, so one run gives several bills.
+    several codecs are the same values, so one run gives several bills. Every message pays for its frame.
     """
 
     def __init__(
@@ -76,32 +78,35 @@ class Channel(ABC):
     ) -> None:
         check_wire(wire, dtype)
         self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.framing = np.dtype(dtype), FRAME_BITS
+        self.nodes = np.arange(self.n)  # whose values these are, row by row
         links = sorted({link for graph in set(self.graphs) for link in graph.links})
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
         self._traffic = Traffic(self.graphs, links)
 
-    def mix(self, y: Values) -> Values:
-        """All neighbours: Σ_j w_ij y_j; over a lossy wire y_i + Σ_j w_ij (Q(y_j) − Q(y_i)), as W is symmetric
-        and so keeps the average for any Q."""
+    def mix(self, y: Values, u: Support | None = None) -> Values:
+        """All neighbours: Σ_j w_ij y_j, as y_i + Σ_j w_ij (Q(y_j) − Q(y_i)) with Q the wire.
+
+        In this form values that agree stay as they are to the bit, and, W being symmetric, the average is
+        kept for any Q. `u` is the support that the values are on; a codec that names coordinates needs it.
+        """
         self._traffic.everywhere(y.shape[-1])
-        sent = self.wire.round(y)
-        if self.wire.is_lossless(y.dtype):
-            return self._weighted(sent)
-        out = y.copy()
+        sent, out = self.wire.round(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), sent.reshape(-1, y.shape[-1])
-        for slot, theirs in self._hear(sent, peers_only=True):
-            rows_out[slot.rows] += slot.weight * (theirs - rows_sent[slot.rows])
+        for slot, theirs in self._hear(sent, u, peers_only=True):
+            theirs -= rows_sent if isinstance(slot.rows, slice) else rows_sent[slot.rows]
+            theirs *= slot.weight
+            rows_out[slot.rows] += theirs
         return out
 
-    def mix_pairs(self, y: Values, partners: Partners) -> Values:
+    def mix_pairs(self, y: Values, partners: Partners, u: Support | None = None) -> Values:
         """(y_i + y_j) / 2 at both ends of each pair; over a lossy wire y_i + ½ (Q(y_j) − Q(y_i)).
 
         A node that is its own partner gets its own values back, and nothing is charged.
         """
         self._traffic.paired(y.shape[-1], partners)
         sent = self.wire.round(y)
-        theirs = self._swap(sent, partners)
+        theirs = self._swap(sent, partners, u)
         half = y.dtype.type(0.5)
         mixed: Values = (y + theirs) * half if self.wire.is_lossless(y.dtype) else y + half * (theirs - sent)
         return mixed
@@ -109,41 +114,48 @@ class Channel(ABC):
     def mix_lifted(self, values: Values, index: Index) -> Values:
         """Σ_j w_ij Lift(values_j), all d coordinates: messages name coordinates of their own."""
         self._traffic.everywhere(values.shape[-1])
-        lifted = np.zeros((*values.shape[:-1], self.d), values.dtype)
-        np.put_along_axis(lifted, index, values, axis=-1)
-        return self._weighted(lifted)
+        out = np.zeros((*values.shape[:-1], self.d), values.dtype)
+        rows_out = out.reshape(-1, self.d)
+        for slot, theirs, their_index in self._hear_at(values, index):
+            lifted = np.zeros((len(theirs), self.d), values.dtype)
+            np.put_along_axis(lifted, their_index, slot.weight * theirs, axis=-1)
+            rows_out[slot.rows] += lifted
+        return out
 
-    def mix_overlaps(self, y: Values, index: Index) -> Values:
+    def mix_overlaps(self, y: Values, u: Support, everyone: Support) -> Values:
         """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
         q = y.shape[-1]
         self._traffic.everywhere(q)
         sent, out = self.wire.round(y), y.copy()
+        index = np.broadcast_to(u.index, y.shape)
+        public = np.broadcast_to(everyone.index, (*y.shape[:-2], self.n, q)).reshape(-1, q)
         rows_out, rows_sent, rows_index = (a.reshape(-1, q) for a in (out, sent, index))
-        values, places = (self._hear(each, peers_only=True) for each in (sent, index))
-        for (slot, theirs), (_, their_index) in zip(values, places, strict=True):
-            at, both = _meet(rows_index[slot.rows], their_index, self.d)
+        for slot, theirs in self._hear(sent, u, peers_only=True):
+            at, both = _meet(rows_index[slot.rows], public.take(slot.source, axis=0), self.d)
             step = slot.weight * (theirs.reshape(-1)[at] - rows_sent[slot.rows])
             rows_out[slot.rows] += np.where(both, step, 0)
         return out
 
-    def to_all(self, values: Values) -> Values:
+    def to_all(self, values: Values, u: Support | None = None) -> Values:
         """Q(values) of every node at every other, over direct links: the graph must be complete."""
         if self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
         self._traffic.everywhere(values.shape[-1])
-        return self._gather(self.wire.round(values))
+        return self._gather(self.wire.round(values), u)
 
     def flood(self, values: Values) -> Values:
         """Q(values) of every node at every other, relayed over a spanning tree, one message at a time."""
         self._traffic.over_trees(values.shape[-1])
-        return self._gather(self.wire.round(values))
+        return self._relay(self.wire.round(values))
 
     def ledger(self, codec: str) -> Ledger:
         """The bill under one codec, all messages so far included."""
         for size, messages in self._traffic.settle():
             for name, ledger in self._bills.items():
                 named = "dense" if size == self.d and name != "seed_scalar" else name  # all d: no index
-                ledger.charge(messages, CODECS[named].bits(self.d, size, self.wire.charged))
+                ledger.charge(
+                    messages, CODECS[named].bits(self.d, size, self.wire.charged).plus(self.framing)
+                )
         return self._bills[codec]
 
     @cached_property
@@ -151,33 +163,30 @@ class Channel(ABC):
         """A graph of ours that is not complete."""
         return next((g for g in self.graphs if len(g.edges) != g.n * (g.n - 1) // 2), None)
 
-    def _weighted(self, y: Values) -> Values:
-        out: Values | None = None
-        for slot, theirs in self._hear(y):
-            if out is None:
-                out = slot.weight * theirs  # slot 0: everyone hears at least itself
-            elif isinstance(slot.rows, slice):
-                theirs *= slot.weight
-                out += theirs
-            else:
-                out[slot.rows] += slot.weight * theirs
-        assert out is not None
-        return out.reshape(y.shape)
-
     @abstractmethod
-    def _hear(self, values: Values, *, peers_only: bool = False) -> Iterator[tuple[Slot, Values]]:
+    def _hear(
+        self, values: Values, u: Support | None, *, peers_only: bool = False
+    ) -> Iterator[tuple[Slot, Values]]:
         """Slot by slot, what the listeners hear: arrays (rows, q) that the caller may overwrite.
 
         A node hears itself too, in its place, unless `peers_only`.
         """
 
     @abstractmethod
-    def _swap(self, values: Values, partners: Partners) -> Values:
+    def _hear_at(self, values: Values, index: Index) -> Iterator[tuple[Slot, Values, Index]]:
+        """As `_hear`, with the coordinates that come with the values."""
+
+    @abstractmethod
+    def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
         """For each node the values of its partner."""
 
     @abstractmethod
-    def _gather(self, values: Values) -> Values:
-        """The values of all nodes, shape (…, n, q)."""
+    def _gather(self, values: Values, u: Support | None) -> Values:
+        """The values of all nodes, shape (…, n, q), over direct links."""
+
+    @abstractmethod
+    def _relay(self, values: Values) -> Values:
+        """The values of all nodes, relayed over node 0's breadth-first tree."""
 
 
 class MemoryChannel(Channel):
@@ -190,22 +199,32 @@ class MemoryChannel(Channel):
         self._slots: dict[bool, tuple[Slot, ...]] = {}  # built when first mixed: matchings never need them
         self._base = np.arange(len(self.graphs))[:, None] * self.n
 
-    def _hear(self, values: Values, *, peers_only: bool = False) -> Iterator[tuple[Slot, Values]]:
+    def _hear(
+        self, values: Values, u: Support | None, *, peers_only: bool = False
+    ) -> Iterator[tuple[Slot, Values]]:
         if peers_only not in self._slots:
-            self._slots[peers_only] = tuple(_slots(self.graphs, self.dtype, peers_only))
+            self._slots[peers_only] = tuple(slots(self.graphs, self.dtype, peers_only))
         rows = values.reshape(-1, values.shape[-1])
         for slot in self._slots[peers_only]:
             yield slot, rows.take(slot.source, axis=0)
 
-    def _swap(self, values: Values, partners: Partners) -> Values:
+    def _hear_at(self, values: Values, index: Index) -> Iterator[tuple[Slot, Values, Index]]:
+        rows_index = index.reshape(-1, index.shape[-1])
+        for slot, theirs in self._hear(values, None):
+            yield slot, theirs, rows_index.take(slot.source, axis=0)
+
+    def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
         source = (partners.reshape(-1, self.n) + self._base).reshape(-1)
         return values.reshape(-1, values.shape[-1]).take(source, axis=0).reshape(values.shape)
 
-    def _gather(self, values: Values) -> Values:
+    def _gather(self, values: Values, u: Support | None) -> Values:
+        return values
+
+    def _relay(self, values: Values) -> Values:
         return values
 
 
-def _slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> Iterator[Slot]:
+def slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> Iterator[Slot]:
     """Neighbourhoods of all graphs, cut by position."""
     heard = {graph: _heard(graph, peers_only) for graph in set(graphs)}
     n, depth = graphs[0].n, max(len(columns) for columns in heard.values())

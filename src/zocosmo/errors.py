@@ -8,7 +8,10 @@ ZocosmoError
 ├── MessageError          bytes from a peer that are refused whole (also a ValueError)
 │   ├── TruncatedMessage  too short, or too long, for what they claim to be
 │   ├── CorruptMessage    the checksum or the content contradicts itself
-│   └── ForeignMessage    well formed, but of another version, session, round or sender
+│   ├── ForeignMessage    well formed, but of another version, session, round or sender
+│   ├── NonFiniteMessage  values that are infinite or no numbers
+│   └── SealBroken        the seal does not fit: another key, a changed or a repeated message
+├── PeerLost              a peer that is gone, or kept us waiting past the deadline
 ├── SupportMismatch       messages that do not cover what must be mixed
 └── ManifestMismatch      peers that do not agree on the session
 
@@ -54,6 +57,18 @@ class CorruptMessage(MessageError):
 
 class ForeignMessage(MessageError):
     """Well formed, but of another version, session, round or sender."""
+
+
+class NonFiniteMessage(MessageError):
+    """Values that are infinite or no numbers: mixed once, they would be everywhere."""
+
+
+class SealBroken(MessageError):
+    """The seal does not fit: another key, a changed or a repeated message."""
+
+
+class PeerLost(ZocosmoError):
+    """A peer that is gone, or kept us waiting past the deadline; says who, in which round, how long."""
 
 
 class SupportMismatch(ZocosmoError):

@@ -5,7 +5,14 @@ import pytest
 
 from mutants import SESSION, D, fuzz, honest_frames, with_checksum
 from zocosmo.core import CODECS, FRAME_BITS, VALUE_TYPES, Header, Message, frame, unframe
-from zocosmo.errors import CorruptMessage, ForeignMessage, InputError, MessageError, TruncatedMessage
+from zocosmo.errors import (
+    CorruptMessage,
+    ForeignMessage,
+    InputError,
+    MessageError,
+    SealBroken,
+    TruncatedMessage,
+)
 
 HEADER = Header(CODECS["values"], VALUE_TYPES["f32"], 12, 3, 3)
 VALUES = np.array([1.5, -2.0, 0.25], np.float32)
@@ -55,15 +62,16 @@ def test_every_cut_is_noticed():
     ("data", "error", "words"),
     [
         (FRAME[:31], TruncatedMessage, "header of 32 bytes"),
-        (edited(0, 2), ForeignMessage, "version 2"),
+        (edited(0, 3), ForeignMessage, "version 3"),
         (FRAME[:40] + b"\xff" + FRAME[41:], CorruptMessage, "checksum"),
         (edited(24, 99), ForeignMessage, "session 63010203"),
         (edited(1, 77), CorruptMessage, "codec 77"),
         (edited(2, 9), CorruptMessage, "value type 9"),
-        (edited(3, 1), CorruptMessage, "reserved byte 1"),
+        (edited(3, 2), CorruptMessage, "seal 2"),
+        (edited(3, 1), SealBroken, "is sealed; give all nodes the same key file"),
         (edited(16, 0), CorruptMessage, "cannot hold 0 values"),
         (edited(16, 11), CorruptMessage, "cannot hold 11 values"),
-        (edited(23, 1), CorruptMessage, "cannot hold"),
+        (edited(20, 1), CorruptMessage, "cannot hold"),
         (edited(16, 4), TruncatedMessage, "takes 16 bytes, got 12"),
         (edited(1, 5), CorruptMessage, "'dense' frame in d = 10 cannot hold 3"),
         (edited(1, 6), CorruptMessage, "'seed_scalar' frame in d = 10 cannot hold 3"),
@@ -82,6 +90,7 @@ def test_what_is_wrong_is_named(data, error, words):
         (HEADER._replace(codec=CODECS["dense"]), "has codec values, expected dense"),
         (HEADER._replace(value=VALUE_TYPES["f16"]), "has value f32, expected f16"),
         (HEADER._replace(size=4), "has size 3, expected 4"),
+        (HEADER._replace(sequence=1), "has sequence 0, expected 1"),
     ],
 )
 def test_a_frame_other_than_the_one_expected_is_refused(expect, words):
@@ -92,7 +101,7 @@ def test_a_frame_other_than_the_one_expected_is_refused(expect, words):
 def test_20000_mutants_raise_only_our_errors():
     """The same mutants, a million of them, are `make bench`."""
     fared = fuzz(20_000)
-    assert fared.keys() == {"TruncatedMessage", "CorruptMessage", "ForeignMessage", "accepted"}
+    assert fared.keys() == {"TruncatedMessage", "CorruptMessage", "ForeignMessage", "SealBroken", "accepted"}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +111,7 @@ def test_20000_mutants_raise_only_our_errors():
         HEADER._replace(round=1.0),
         HEADER._replace(sender=2**32),
         HEADER._replace(sender=-1),
+        HEADER._replace(sequence=2**24),
         HEADER._replace(size=4),
     ],
 )

@@ -98,7 +98,7 @@ def test_another_codec_changes_the_bill_and_nothing_else(name, codec):
     messages = [(bills[c].values - dense) / CODECS[c].bits(64, 2).values for c in simulation.codecs]
     assert len(set(messages)) == 1
     expected = {c: CODECS[c].bits(64, 2).times(int(messages[0])) for c in simulation.codecs}
-    assert {c: b.total - dense for c, b in bills.items()} == {c: b.total for c, b in expected.items()}
+    assert {c: b.payload - dense for c, b in bills.items()} == {c: b.payload for c, b in expected.items()}
 
 
 @pytest.mark.parametrize(("name", "graph"), PLACES)

@@ -47,16 +47,24 @@ class Coupling:
         d: int,
         q: int,
         rule: SupportRule = draw_support,
+        nodes: NDArray[np.int64] | None = None,
     ) -> Direction:
         """`directions` at every node of matchings, partners of shape (…, n), drawn once for each pair.
 
         Both ends get their pair's; what all pairs share has one row for all nodes. Idle nodes, which ask
-        nothing, get the first coordinates.
+        nothing, get the first coordinates. `nodes` says whose partners these are, where they are not all.
         """
         lead = partners.shape[:-1]
-        at = np.nonzero(partners > np.arange(partners.shape[-1]))  # the lower end of each pair
+        here = np.arange(partners.shape[-1]) if nodes is None else nodes
+        drawn = partners > here  # the lower end of each pair, or the one that is here
+        if nodes is not None:
+            drawn |= (partners < here) & ~np.isin(partners, nodes)
+        at = np.nonzero(drawn)
         tapes = Tape.of_keys(np.broadcast_to(tape.keys, (*lead, tape.keys.shape[-1]))[at[:-1]])
-        rounds, ids = np.broadcast_to(t, lead)[at[:-1]], (at[-1], partners[at])
+        own, other = here[at[-1]], partners[at]
+        rounds, ids = np.broadcast_to(t, lead)[at[:-1]], (np.minimum(own, other), np.maximum(own, other))
+        there = np.minimum(np.searchsorted(here, other), here.size - 1)  # their row; ours again if elsewhere
+        there = np.where(here[there] == other, there, at[-1])
         whole = tape[..., None], np.asarray(t)[..., None]
         support = rule(tapes, rounds, *ids, d=d, q=q) if self.own_support else rule(*whole, d=d, q=q)
         size = support.q
@@ -65,7 +73,7 @@ class Coupling:
         def spread(rows: NDArray[Any], idle: NDArray[Any]) -> NDArray[Any]:
             out = np.empty((*partners.shape, size), rows.dtype)
             out[...] = idle
-            out[at] = out[(*at[:-1], partners[at])] = rows
+            out[at] = out[(*at[:-1], there)] = rows
             return out
 
         index = spread(support.index, np.arange(size)) if self.own_support else support.index

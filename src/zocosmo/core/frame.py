@@ -1,32 +1,43 @@
 """Frames: a message with a 32-byte header that says what it is and proves that it arrived whole.
 
-    byte 0      version, 1            byte 8–15    round, u64
-    byte 1      codec                 byte 16–23   number of values, u64
+    byte 0      version, 2            byte 16–20   number of values, 40 bits
+    byte 1      codec                 byte 21–23   sequence, 24 bits
     byte 2      value type            byte 24–27   first 4 bytes of the session's fingerprint
-    byte 3      0                     byte 28–31   CRC-32 of bytes 0–27 and the message
-    byte 4–7    sender, u32           byte 32–     the message, laid out by its codec
+    byte 3      1 if sealed, else 0   byte 28–31   CRC-32C of bytes 0–27 and all that follows byte 31
+    byte 4–7    sender, u32           byte 32–     the message, laid out by its codec, perhaps sealed
+    byte 8–15   round, u64
 
-All integers are little-endian. Refusals come in this order: too short, other version, checksum, other
-session, unknown codec or value type, impossible count, wrong length, and last what the codec finds.
+All integers are little-endian. The sequence counts the messages of one sender over one link within a round.
+Refusals come in this order: too short, other version, checksum, other session, unknown codec or value type,
+impossible count, not the frame expected, broken seal, wrong length, and last what the codec finds.
 """
 
 import struct
-import zlib
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from google_crc32c import extend, value
 
 from zocosmo.core.fields import Message
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.payload import Bits
 from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES, ValueType
-from zocosmo.errors import CorruptMessage, ForeignMessage, InputError, TruncatedMessage, check_whole
+from zocosmo.errors import (
+    CorruptMessage,
+    ForeignMessage,
+    InputError,
+    SealBroken,
+    TruncatedMessage,
+    check_whole,
+)
 
-FRAME_VERSION = 1
+FRAME_VERSION = 2
 FRAME_BITS = Bits(framing=8 * 32)
 
 _HEADER = struct.Struct("<4BIQQ4s")
 _CHECKSUM = struct.Struct("<I")
 _HEAD_BYTES = _HEADER.size + _CHECKSUM.size
+_SIZE_BITS, _SEQUENCE_BITS = 40, 24
 _CODEC_BY_ID = {codec.wire_id: codec for codec in CODECS.values()}
 _VALUE_BY_ID = {value.wire_id: value for value in VALUE_TYPES.values()}
 
@@ -39,54 +50,83 @@ class Header(NamedTuple):
     round: int
     sender: int
     size: int  # values in the message
+    sequence: int = 0
 
 
-def frame(header: Header, message: Message, *, d: int, session: bytes) -> bytes:
+class Sealing(Protocol):
+    """Closes messages on one directed link and opens them at its other end; `head` is bound to the seal."""
+
+    def close(self, body: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
+    def open(self, data: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
+
+
+def frame(header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None) -> bytes:
     """The message with its header; `session` is the fingerprint that the peers agreed on."""
-    codec, value, round_, sender, size = header
+    codec, value_type, round_, sender, size, sequence = header
     check_whole("a round", round_, 0, 2**64 - 1)
     check_whole("a sender", sender, 0, 2**32 - 1)
+    check_whole("a sequence", sequence, 0, 2**_SEQUENCE_BITS - 1)
+    check_whole("a number of values", size, 0, 2**_SIZE_BITS - 1)
     _check_session(session)
     if size != message.values.size:
         raise InputError(f"the header announces {size} values, the message has {message.values.size}")
-    body = codec.encode(message, d=d, value=value)
-    head = _HEADER.pack(FRAME_VERSION, codec.wire_id, value.wire_id, 0, sender, round_, size, session[:4])
-    return b"".join((head, _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(head))), body))
+    body = codec.encode(message, d=d, value=value_type)
+    counts, sealed = size | sequence << _SIZE_BITS, seal is not None
+    head = _HEADER.pack(
+        FRAME_VERSION, codec.wire_id, value_type.wire_id, sealed, sender, round_, counts, session[:4]
+    )
+    if seal is not None:
+        body = seal.close(body, round=round_, sequence=sequence, sender=sender, head=head)
+    return b"".join((head, _CHECKSUM.pack(extend(value(head), body)), body))
 
 
 def unframe(
-    data: bytes | memoryview, *, d: int, session: bytes, expect: Header | None = None
+    data: bytes | bytearray | memoryview,
+    *,
+    d: int,
+    session: bytes,
+    expect: Header | None = None,
+    seal: Sealing | None = None,
 ) -> tuple[Header, Message]:
     """Header and message of a frame that is whole, of this session and, if given, the one expected."""
     _check_session(session)
+    data = bytes(data)  # what was checked cannot change any more
     if len(data) < _HEAD_BYTES:
         raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(data)} bytes in all")
-    version, codec_id, value_id, zero, sender, round_, size, tag = _HEADER.unpack_from(data)
+    version, codec_id, value_id, sealed, sender, round_, counts, tag = _HEADER.unpack_from(data)
     if version != FRAME_VERSION:
         raise ForeignMessage(f"frame of version {version}, expected {FRAME_VERSION}; run the same release")
-    body = memoryview(data)[_HEAD_BYTES:]
+    head, body = data[: _HEADER.size], data[_HEAD_BYTES:]
     (checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
-    if checksum != zlib.crc32(body, zlib.crc32(memoryview(data)[: _HEADER.size])):
+    if checksum != extend(value(head), body):
         raise CorruptMessage(
             f"checksum of a {len(data)}-byte frame does not match; it was damaged on its way"
         )
     if tag != session[:4]:
         raise ForeignMessage(f"frame of session {tag.hex()}, expected {session[:4].hex()}; compare manifests")
-    if codec_id not in _CODEC_BY_ID or value_id not in _VALUE_BY_ID or zero:
-        raise CorruptMessage(
-            f"codec {codec_id}, value type {value_id}, reserved byte {zero}: not all are known"
-        )
-    header = Header(_CODEC_BY_ID[codec_id], _VALUE_BY_ID[value_id], round_, sender, size)
+    if codec_id not in _CODEC_BY_ID or value_id not in _VALUE_BY_ID or sealed > 1:
+        raise CorruptMessage(f"codec {codec_id}, value type {value_id}, seal {sealed}: not all are known")
+    size, sequence = counts & (1 << _SIZE_BITS) - 1, counts >> _SIZE_BITS
+    header = Header(_CODEC_BY_ID[codec_id], _VALUE_BY_ID[value_id], round_, sender, size, sequence)
     d, _ = check_size(d, 1)
     if not 1 <= size <= d or size != header.codec.field.count(d, size):
         raise CorruptMessage(f"a {header.codec.name!r} frame in d = {d} cannot hold {size} values")
     if expect is not None:
         check_header(header, expect)
+    if sealed != (seal is not None):
+        raise SealBroken(
+            f"frame from node {sender} of round {round_} is {'' if sealed else 'not '}sealed; "
+            "give all nodes the same key file, or none"
+        )
+    if seal is not None:
+        body = seal.open(body, round=round_, sequence=sequence, sender=sender, head=head)
     return header, header.codec.decode(body, d=d, q=size, value=header.value)
 
 
 def check_header(got: Header, expect: Header) -> None:
     """An error that names the first field in which a frame is not the one expected."""
+    if got == expect:
+        return
     for name, here, there in zip(Header._fields, got, expect, strict=True):
         if here != there:
             here, there = (getattr(side, "name", side) for side in (here, there))

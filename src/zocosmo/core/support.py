@@ -18,6 +18,15 @@ Index = NDArray[np.int64]
 Values = NDArray[Any]
 
 
+class Coordinates(Protocol):
+    """A d-vector that is no array, such as the parameters of a network: a support reads and writes it."""
+
+    dtype: np.dtype[Any]  # of the values read
+
+    def restrict(self, support: "Support") -> Values: ...
+    def put(self, support: "Support", values: Values) -> Any: ...
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Support:
     """Ordered coordinates s_1 < … < s_q of a d-vector; P = diag(1_S).
@@ -50,8 +59,10 @@ class Support:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(d={self.d}, q={self.q}, index={_brief(self.index)})"
 
-    def restrict(self, x: Values) -> Values:
+    def restrict(self, x: "Values | Coordinates") -> Values:
         """Res_S x = (x[s_1], …, x[s_q])   [eq:public_support_lift]"""
+        if not isinstance(x, np.ndarray):
+            return x.restrict(self)
         self._check_last("a state", x, self.d)
         if self.index.ndim == 1:
             return x.copy() if self.q == self.d else np.take(x, self.index, axis=-1)
@@ -61,8 +72,10 @@ class Support:
         ndim = max(x.ndim, self.index.ndim)
         return np.take_along_axis(_axes(x, ndim), _axes(self.index, ndim), axis=-1)
 
-    def put(self, x: Values, values: Values, *, out: Values | None = None) -> Values:
+    def put(self, x: Any, values: Values, *, out: Any = None) -> Any:
         """(I − P) x + Lift_S values; with out=x the q entries are written in place."""
+        if not isinstance(x, np.ndarray):
+            return x.put(self, values)
         self._check_last("a state", x, self.d)
         self._check_last("values", values, self.q)
         if values.dtype != x.dtype and not np.can_cast(values.dtype, x.dtype, "same_kind"):

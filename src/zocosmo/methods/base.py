@@ -29,8 +29,11 @@ RULES: dict[str, SupportRule] = {"uniform": draw_support, "balanced": balanced_s
 class World:
     """What a method may know before the first round: the graph, the dimension, the schedule of matchings."""
 
-    def __init__(self, graph: Graph, d: int, schedule: str = "auto") -> None:
+    def __init__(
+        self, graph: Graph, d: int, schedule: str = "auto", nodes: NDArray[np.int64] | None = None
+    ) -> None:
         self.graph, self.d = graph, d
+        self.nodes = np.arange(graph.n) if nodes is None else nodes  # whose states are here, ascending
         self.schedule_name = default_schedule(graph) if schedule == "auto" else schedule
 
     @cached_property
@@ -38,9 +41,10 @@ class World:
         check_known("schedule", self.schedule_name, SCHEDULES)
         return SCHEDULES[self.schedule_name](self.graph)
 
-    @cached_property
-    def nodes(self) -> NDArray[np.int64]:
-        return np.arange(self.graph.n)
+    @property
+    def is_whole(self) -> bool:
+        """Whether all nodes are here."""
+        return len(self.nodes) == self.graph.n
 
 
 def default_schedule(graph: Graph) -> str:
@@ -51,14 +55,19 @@ def default_schedule(graph: Graph) -> str:
 
 
 class Draw(NamedTuple):
-    """What the tape says about a round: directions (…, 1 or n, q) and, on matchings, partners (…, n)."""
+    """What the tape says about a round at the nodes that are here, n of them in what follows."""
 
-    u: Direction
-    partners: Partners | None = None
+    u: Direction  # (…, 1 or n, q)
+    partners: Partners | None = None  # (…, n), on matchings
+    everyone: Direction | None = None  # directions of all nodes of the graph, where a method needs them
 
     def pick(self, change: Callable[[Values], Values]) -> "Draw":
         """The part of many draws that `change` picks from the leading axes."""
-        return Draw(self.u.pick(change), None if self.partners is None else change(self.partners))
+        u = self.u.pick(change)
+        partners = None if self.partners is None else change(self.partners)
+        if self.everyone is None or self.everyone is self.u:
+            return Draw(u, partners, self.everyone and u)
+        return Draw(u, partners, self.everyone.pick(change))
 
 
 class State(NamedTuple):
@@ -165,13 +174,18 @@ def ruled_size(rule: str, t: int, d: int, q: int) -> int:
     return q if rule == "uniform" else min(q, d - t % epoch_length(d, q) * q)
 
 
-def own_directions(world: World, tape: Tape, t: Rounds, q: int) -> Draw:
-    """A public direction for each node, ids (t, i); all coordinates where q = d."""
+def own_directions(world: World, tape: Tape, t: Rounds, q: int, *, everyone: bool = False) -> Draw:
+    """A public direction for each node, ids (t, i); all coordinates where q = d. With `everyone`, those of
+    nodes elsewhere too."""
+    nodes = np.arange(world.graph.n) if everyone else world.nodes
     tape, t = tape[..., None], np.asarray(t)[..., None]
-    if q == world.d:
-        return Draw(Direction(np.arange(world.d), world.d, draw_signs(tape, t, world.nodes, q=q)))
-    support = draw_support(tape, t, world.nodes, d=world.d, q=q)
-    return Draw(Direction(support.index, world.d, draw_signs(tape, t, world.nodes, q=q)))
+    signs = draw_signs(tape, t, nodes, q=q)
+    index = np.arange(q) if q == world.d else draw_support(tape, t, nodes, d=world.d, q=q).index
+    u = Direction(index, world.d, signs)
+    if not everyone or world.is_whole:
+        return Draw(u, everyone=u if everyone else None)
+    here = u.pick(lambda rows: rows if rows.ndim == 1 else rows[..., world.nodes, :])
+    return Draw(here, everyone=u)
 
 
 def check_number(

@@ -51,5 +51,5 @@ class Cosmo(Sparse):
         m_S = self.blend(u, m, estimate(u, slope))
         y_S = u.restrict(x) - self.eta_at(t) * m_S  # line 6
         for _ in range(self.passes):
-            y_S = channel.mix(y_S)  # lines 7–10: q values on each link
+            y_S = channel.mix(y_S, u)  # lines 7–10: q values on each link
         return State(u.put(x, y_S, out=x), keep(u, m, m_S))

@@ -27,4 +27,4 @@ class Dense(Method):
         x, u = state.x, draw.u
         slope = yield TwoQuery(x, u, self.mu)
         y = x - self.eta_at(t) * estimate(u, slope)
-        return State(channel.mix(y))
+        return State(channel.mix(y, u))

@@ -48,17 +48,20 @@ class EdgeLocal(Sparse):
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         partners = world.schedule.partners(tape, t)  # line 3
         coupling, rule = COUPLINGS[self.coupling], RULES[self.rule]
-        u = coupling.by_node(tape, t, partners, d=world.d, q=self.q, rule=rule)  # line 5
+        nodes = None if world.is_whole else world.nodes
+        if nodes is not None:
+            partners = partners[..., nodes]
+        u = coupling.by_node(tape, t, partners, d=world.d, q=self.q, rule=rule, nodes=nodes)  # line 5
         return Draw(u, partners)
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         (x, m), u, partners = state, draw.u, draw.partners
         assert partners is not None
-        active = partners != np.arange(partners.shape[-1])
+        active = partners != channel.nodes
         everyone = bool(active.all())
         slope = yield TwoQuery(x, u, self.mu, None if everyone else active)  # line 7
         x_S, m_S = u.restrict(x), self.blend(u, m, estimate(u, slope))
-        y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners)  # lines 8–10
+        y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners, u)  # lines 8–10
         if not everyone:
             y_S = np.where(active[..., None], y_S, x_S)
             m_S = m_S if m is None else np.where(active[..., None], m_S, u.restrict(m))

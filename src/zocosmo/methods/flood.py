@@ -28,13 +28,14 @@ class Flood(Method):
         return diameter(world.graph)
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_directions(world, tape, t, world.d)
+        return own_directions(world, tape, t, world.d, everyone=True)
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, u = state.x, draw.u
         slope = yield TwoQuery(x, u, self.mu)
         s = channel.flood(slope)
-        signs = u.signs.astype(x.dtype, copy=False)
+        assert draw.everyone is not None
+        signs = draw.everyone.signs.astype(x.dtype, copy=False)
         total = s[..., 0, :] * signs[..., 0, :]
         for j in range(1, s.shape[-2]):  # everyone adds in the same order
             total += s[..., j, :] * signs[..., j, :]

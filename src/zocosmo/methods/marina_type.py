@@ -44,14 +44,15 @@ class MarinaType(Sparse):
         return d if t % self.period == 0 else self.q
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_directions(world, tape, t, self.size(int(np.min(t)), world.d))
+        return own_directions(world, tape, t, self.size(int(np.min(t)), world.d), everyone=True)
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         (x, m), u = state, draw.u
         slope = yield TwoQuery(x, u, self.mu)
         m_S = self.blend(u, m, estimate(u, slope))
-        h = channel.to_all(m_S)
-        index, total = np.broadcast_to(u.index, h.shape), np.zeros_like(x[..., 0, :])
+        h = channel.to_all(m_S, u)
+        assert draw.everyone is not None
+        index, total = np.broadcast_to(draw.everyone.index, h.shape), np.zeros_like(x[..., 0, :])
         for j in range(h.shape[-2]):  # everyone adds in the same order
             at = index[..., j, :]
             np.put_along_axis(total, at, np.take_along_axis(total, at, -1) + h[..., j, :], axis=-1)

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Rounds, Sparse, State, Step, World, keep, own_directions
@@ -25,12 +23,13 @@ class RandK(Sparse):
     codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta")
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_directions(world, tape, t, self.q)
+        return own_directions(world, tape, t, self.q, everyone=True)
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         (x, m), u = state, draw.u
         slope = yield TwoQuery(x, u, self.mu)
         m_S = self.blend(u, m, estimate(u, slope))
         y_S = u.restrict(x) - self.eta_at(t) * m_S
-        x_S = channel.mix_overlaps(y_S, np.broadcast_to(u.index, y_S.shape))
+        assert draw.everyone is not None
+        x_S = channel.mix_overlaps(y_S, u, draw.everyone)
         return State(u.put(x, x_S, out=x), keep(u, m, m_S))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.core.support import Direction
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.methods.base import Draw, Method, World
 
@@ -62,11 +63,17 @@ class DrawAhead:
             rounds.append(t + len(rounds))
         ids = np.array(rounds)[:, None]
         drawn = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
-        index, signs = (_join([getattr(draw.u, name) for draw in drawn]) for name in ("index", "signs"))
+        u, everyone = self._side_by_side([draw.u for draw in drawn]), drawn[0].everyone
         partners = None if drawn[0].partners is None else _join([draw.partners for draw in drawn])
-        u = drawn[0].u.pick(lambda array: array)
+        if everyone is not None:
+            everyone = u if everyone is drawn[0].u else self._side_by_side([draw.everyone for draw in drawn])
+        self._first, self._count, self._block = t, len(rounds), Draw(u, partners, everyone)
+
+    def _side_by_side(self, parts: Sequence[Any]) -> Direction:
+        index, signs = (_join([getattr(u, name) for u in parts]) for name in ("index", "signs"))
+        u: Direction = parts[0].pick(lambda array: array)
         u.__dict__.update(index=index, signs=signs.astype(self.dtype))
-        self._first, self._count, self._block = t, len(rounds), Draw(u, partners)
+        return u
 
 
 def _join(parts: Sequence[Any]) -> Any:

@@ -74,15 +74,22 @@ class Channel(ABC):
     """
 
     def __init__(
-        self, graphs: Sequence[Graph], *, d: int, wire: str, codecs: Sequence[str], dtype: DTypeLike
+        self,
+        graphs: Sequence[Graph],
+        *,
+        d: int,
+        wire: str,
+        codecs: Sequence[str],
+        dtype: DTypeLike,
+        nodes: Index | None = None,
     ) -> None:
         check_wire(wire, dtype)
         self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
         self.dtype, self.framing = np.dtype(dtype), FRAME_BITS
-        self.nodes = np.arange(self.n)  # whose values these are, row by row
+        self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
         links = sorted({link for graph in set(self.graphs) for link in graph.links})
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
-        self._traffic = Traffic(self.graphs, links)
+        self._traffic = Traffic(self.graphs, links, nodes)
 
     def mix(self, y: Values, u: Support | None = None) -> Values:
         """All neighbours: Σ_j w_ij y_j, as y_i + Σ_j w_ij (Q(y_j) − Q(y_i)) with Q the wire.
@@ -130,18 +137,18 @@ class Channel(ABC):
         index = np.broadcast_to(u.index, y.shape)
         public = np.broadcast_to(everyone.index, (*y.shape[:-2], self.n, q)).reshape(-1, q)
         rows_out, rows_sent, rows_index = (a.reshape(-1, q) for a in (out, sent, index))
-        for slot, theirs in self._hear(sent, u, peers_only=True):
+        for slot, theirs in self._hear(sent, u, everyone, peers_only=True):
             at, both = _meet(rows_index[slot.rows], public.take(slot.source, axis=0), self.d)
             step = slot.weight * (theirs.reshape(-1)[at] - rows_sent[slot.rows])
             rows_out[slot.rows] += np.where(both, step, 0)
         return out
 
-    def to_all(self, values: Values, u: Support | None = None) -> Values:
+    def to_all(self, values: Values, u: Support | None = None, everyone: Support | None = None) -> Values:
         """Q(values) of every node at every other, over direct links: the graph must be complete."""
         if self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
         self._traffic.everywhere(values.shape[-1])
-        return self._gather(self.wire.round(values), u)
+        return self._gather(self.wire.round(values), u, everyone)
 
     def flood(self, values: Values) -> Values:
         """Q(values) of every node at every other, relayed over a spanning tree, one message at a time."""
@@ -165,11 +172,17 @@ class Channel(ABC):
 
     @abstractmethod
     def _hear(
-        self, values: Values, u: Support | None, *, peers_only: bool = False
+        self,
+        values: Values,
+        u: Support | None,
+        everyone: Support | None = None,
+        *,
+        peers_only: bool = False,
     ) -> Iterator[tuple[Slot, Values]]:
         """Slot by slot, what the listeners hear: arrays (rows, q) that the caller may overwrite.
 
-        A node hears itself too, in its place, unless `peers_only`.
+        A node hears itself too, in its place, unless `peers_only`. Values are on the coordinates of `u`, and
+        those of peers on theirs among `everyone`, where it is given.
         """
 
     @abstractmethod
@@ -181,7 +194,7 @@ class Channel(ABC):
         """For each node the values of its partner."""
 
     @abstractmethod
-    def _gather(self, values: Values, u: Support | None) -> Values:
+    def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
         """The values of all nodes, shape (…, n, q), over direct links."""
 
     @abstractmethod
@@ -200,7 +213,12 @@ class MemoryChannel(Channel):
         self._base = np.arange(len(self.graphs))[:, None] * self.n
 
     def _hear(
-        self, values: Values, u: Support | None, *, peers_only: bool = False
+        self,
+        values: Values,
+        u: Support | None,
+        everyone: Support | None = None,
+        *,
+        peers_only: bool = False,
     ) -> Iterator[tuple[Slot, Values]]:
         if peers_only not in self._slots:
             self._slots[peers_only] = tuple(slots(self.graphs, self.dtype, peers_only))
@@ -217,7 +235,7 @@ class MemoryChannel(Channel):
         source = (partners.reshape(-1, self.n) + self._base).reshape(-1)
         return values.reshape(-1, values.shape[-1]).take(source, axis=0).reshape(values.shape)
 
-    def _gather(self, values: Values, u: Support | None) -> Values:
+    def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
         return values
 
     def _relay(self, values: Values) -> Values:

@@ -38,6 +38,10 @@ class Problem(Oracle, Protocol):
         """F_i(x_i) without noise, shape (…, n)."""
         ...
 
+    def at(self, nodes: Sequence[int]) -> Self:
+        """The losses of some nodes only, to the same bits: states then have shape (…, len(nodes), d)."""
+        ...
+
     @classmethod
     def stack(cls, problems: Sequence[Self]) -> Self:
         """The same losses for many trials at once, on a leading axis."""

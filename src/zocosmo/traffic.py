@@ -16,10 +16,16 @@ Index = NDArray[np.int64]
 
 
 class Traffic:
-    """Messages sent since the last settlement, by size, over the graphs of many runs."""
+    """Messages sent since the last settlement, by size, over the graphs of many runs.
 
-    def __init__(self, graphs: Sequence[Graph], links: Sequence[tuple[int, int]]) -> None:
+    Only what `nodes` send is counted: all nodes, or those of this process.
+    """
+
+    def __init__(
+        self, graphs: Sequence[Graph], links: Sequence[tuple[int, int]], nodes: Index | None = None
+    ) -> None:
         self.graphs, self.links, self.n = graphs, links, graphs[0].n
+        self.nodes = np.arange(self.n) if nodes is None else nodes
         self._keys = np.array([i * self.n + j for i, j in links], np.int64)
         self._everywhere: dict[int, int] = {}
         self._paired: dict[int, list[Partners]] = {}
@@ -31,7 +37,7 @@ class Traffic:
 
     def paired(self, size: int, partners: Partners) -> None:
         waiting = self._paired.setdefault(size, [])
-        waiting.append(partners.reshape(-1, self.n))
+        waiting.append(partners.reshape(-1, len(self.nodes)))
         if len(waiting) == MOST_WAITING:
             self._counted[size] = self._counted.get(size, 0) + self._count(np.stack(waiting))
             waiting.clear()
@@ -54,8 +60,9 @@ class Traffic:
     def _count(self, partners: Partners) -> Index:
         """Messages by run and link of many rounds of pairs, partners of shape (rounds, runs, n)."""
         runs, links = len(self.graphs), len(self.links)
-        place = self._place(partners + np.arange(self.n) * self.n)
-        place = np.broadcast_to(place, (len(partners), runs, self.n)) + np.arange(runs)[:, None] * (links + 1)
+        place = self._place(partners + self.nodes * self.n)
+        shape = len(partners), runs, len(self.nodes)
+        place = np.broadcast_to(place, shape) + np.arange(runs)[:, None] * (links + 1)
         counts = np.bincount(place.reshape(-1), minlength=runs * (links + 1))
         return counts.reshape(runs, links + 1)[:, :links]
 
@@ -87,7 +94,8 @@ class Traffic:
         return self._by_run(rows)
 
     def _by_run(self, rows: Mapping[Graph, Sequence[int]]) -> Index:
-        return np.array([rows[graph] for graph in self.graphs], np.int64).reshape(len(self.graphs), -1)
+        counts = np.array([rows[graph] for graph in self.graphs], np.int64).reshape(len(self.graphs), -1)
+        return counts * np.isin([sender for sender, _ in self.links], self.nodes)
 
 
 def tree_messages(graph: Graph) -> dict[tuple[int, int], int]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from zocosmo.blackbox.functions import OneByOne, Query, brief
@@ -29,8 +30,16 @@ class Command(OneByOne):
     killed together with what it started, except for what has left its process group.
     """
 
-    def __init__(self, template: str, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
-        super().__init__(n, timeout=timeout, workers=workers)
+    def __init__(
+        self,
+        template: str,
+        n: int,
+        *,
+        timeout: float | None = None,
+        workers: int = 1,
+        nodes: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(n, timeout=timeout, workers=workers, nodes=nodes)
         try:
             self.words = shlex.split(template)
         except ValueError as error:

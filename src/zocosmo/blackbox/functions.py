@@ -88,11 +88,22 @@ class OneByOne(UserOracle):
     """Asks nodes one by one, or `workers` of them at a time; answers do not depend on which.
 
     Each node gets a copy of its x that it may scribble on, the one copy that a query costs. Where several
-    nodes fail, the lowest is reported, and `queries` counts the nodes up to it.
+    nodes fail, the lowest is reported, and `queries` counts the nodes up to it. `nodes` are their numbers,
+    where they are some of a larger network; else 0…n−1.
     """
 
-    def __init__(self, n: int, *, timeout: float | None = None, workers: int = 1) -> None:
+    def __init__(
+        self,
+        n: int,
+        *,
+        timeout: float | None = None,
+        workers: int = 1,
+        nodes: Sequence[int] | None = None,
+    ) -> None:
         super().__init__(n)
+        self.nodes = list(range(n)) if nodes is None else list(nodes)
+        if not len(self.nodes) == len(set(self.nodes)) == self.n:
+            raise InputError(f"{self.n} nodes need {self.n} numbers that differ, got {self.nodes}")
         self.workers = check_whole("workers", workers, 1)
         if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
             raise InputError(f"timeout is a number of seconds above 0, got {timeout!r}; None waits for ever")
@@ -113,7 +124,7 @@ class OneByOne(UserOracle):
         return answers.reshape(lead)
 
     def _at(self, rows: Values, row: int, t: int, where: str) -> float:
-        query = Query(row % self.n, t, where)
+        query = Query(self.nodes[row % self.n], t, where)
         return query.finite(self._one(rows[row].copy(), query))
 
     @abstractmethod
@@ -165,19 +176,21 @@ class Functions(OneByOne):
         keyed: bool = False,
         timeout: float | None = None,
         workers: int = 1,
+        nodes: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(n, timeout=timeout, workers=workers)
+        super().__init__(n, timeout=timeout, workers=workers, nodes=nodes)
         self.funs = [fun] * self.n if callable(fun) else list(fun)
         self.keyed = keyed
         if len(self.funs) != self.n:
             raise InputError(f"{self.n} nodes need {self.n} functions, or one for all; got {len(self.funs)}")
-        for i, each in enumerate(self.funs):
+        self._fun_of = dict(zip(self.nodes, self.funs, strict=True))
+        for i, each in self._fun_of.items():
             if not callable(each):
                 raise InputError(f"the loss of node {i} must be a function, got {brief(repr(each))}")
 
     def _one(self, x: Values, query: Query) -> float:
         assert query.node is not None
-        call = partial(self.funs[query.node], x, *((query.t,) if self.keyed else ()))
+        call = partial(self._fun_of[query.node], x, *((query.t,) if self.keyed else ()))
         try:
             answer = call() if self.timeout is None else _within(self.timeout, call)
         except _TooLate:

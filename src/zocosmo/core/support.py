@@ -114,7 +114,8 @@ class Support:
 
     def lift(self, values: Values) -> Values:
         """Lift_S v = Σ_k v_k e_{s_k}: a d-vector, zero off the support   [eq:ordered_decode]"""
-        return self.put(np.zeros(self.d, values.dtype), values)
+        lifted: Values = self.put(np.zeros(self.d, values.dtype), values)
+        return lifted
 
     @staticmethod
     def _check_last(what: str, array: Values, size: int) -> None:
@@ -130,7 +131,8 @@ class Direction(Support):
 
     def shift(self, x: Values, by: float, *, out: Values | None = None) -> Values:
         """x + by · u; with out=x in place, touching q entries"""
-        return self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype), out=out)
+        shifted: Values = self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype), out=out)
+        return shifted
 
     def pick(self, change: Callable[[Values], Values]) -> "Direction":
         """The directions that `change` picks from the leading axes; what was checked once is not again."""

@@ -52,12 +52,12 @@ def run_plan(
     header, tell = make_header(plan.config, plan.fingerprint), tick or (lambda progress: None)
     batches = list(make_batches(plan))
     if out is None:
-        return Log(_frame(plan, _run_batches(plan, batches, None, processes, tell)), header)
+        return Log(make_frame(plan, _run_batches(plan, batches, None, processes, tell)), header)
     folder = Folder(out, header, suffix)
     with folder.opened(resume=resume, replace_old=replace_old) as done:
         if done is not None:
             return done
-        log = Log(_frame(plan, _run_batches(plan, batches, folder, processes, tell)), header)
+        log = Log(make_frame(plan, _run_batches(plan, batches, folder, processes, tell)), header)
         folder.finish(log)
     return log
 
@@ -102,7 +102,7 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | Non
         dtype=plan.dtype,
         bound=plan.diverged_above,
     )
-    rows = _Rows(trials, [paths[_path(trial)] for trial in trials], sim.problem.n)
+    rows = Rows(trials, [paths[_path(trial)] for trial in trials], sim.problem.n)
     if half is not None:
         sim.restore({k.removeprefix("sim."): v for k, v in half.items() if k.startswith("sim.")})
         rows.add({k.removeprefix("rows."): v for k, v in half.items() if k.startswith("rows.")})
@@ -117,7 +117,7 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | Non
     return columns
 
 
-def _advance(plan: Plan, sim: Simulation, rows: "_Rows", part: Part | None, tell: Callable[[], None]) -> None:
+def _advance(plan: Plan, sim: Simulation, rows: "Rows", part: Part | None, tell: Callable[[], None]) -> None:
     """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
     saved = time.monotonic()
     with interrupts_held() as stop:
@@ -136,7 +136,7 @@ def _advance(plan: Plan, sim: Simulation, rows: "_Rows", part: Part | None, tell
     tell()
 
 
-class _Rows:
+class Rows:
     """Rows of a log as they come, one array for each column and checkpoint."""
 
     def __init__(self, trials: Sequence[Trial], paths: Sequence[int], n: int) -> None:
@@ -203,7 +203,7 @@ def run_numbers(plan: Plan, numbers: Sequence[int], number: int, part: Part | No
     return run_batch(plan, [plan.trials[k] for k in numbers], number, part, lambda progress: None)
 
 
-def _frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":
+def make_frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":
     """One frame with the labels of each trial, sorted by trial and round."""
     import pandas as pd
 

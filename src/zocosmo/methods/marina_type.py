@@ -50,8 +50,8 @@ class MarinaType(Sparse):
         (x, m), u = state, draw.u
         slope = yield TwoQuery(x, u, self.mu)
         m_S = self.blend(u, m, estimate(u, slope))
-        h = channel.to_all(m_S, u)
         assert draw.everyone is not None
+        h = channel.to_all(m_S, u, draw.everyone)
         index, total = np.broadcast_to(draw.everyone.index, h.shape), np.zeros_like(x[..., 0, :])
         for j in range(h.shape[-2]):  # everyone adds in the same order
             at = index[..., j, :]

@@ -1,8 +1,10 @@
-"""Problems: nodes' private losses with known exact values, and the table that names their builders."""
+"""Problems: nodes' private losses, exact or answered by people's own code, and their builders by name."""
 
 import collections.abc
 import typing
 
+from zocosmo.problems.entry import python
+from zocosmo.problems.external import command
 from zocosmo.problems.logistic import logistic
 from zocosmo.problems.network import network
 from zocosmo.problems.quadratic import quadratic
@@ -13,6 +15,8 @@ PROBLEMS: dict[str, collections.abc.Callable[..., typing.Any]] = {
     "quadratic": quadratic,
     "logistic": logistic,
     "network": network,
+    "command": command,
+    "python": python,
 }
 
-__all__ = ["PROBLEMS", "logistic", "network", "quadratic", "rosenbrock"]
+__all__ = ["PROBLEMS", "command", "logistic", "network", "python", "quadratic", "rosenbrock"]

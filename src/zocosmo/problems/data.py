@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.problems.draws import Array, together, uniforms
+from zocosmo.problems.nodes import check_nodes
 
 Index = NDArray[np.int64]
 
@@ -105,12 +106,16 @@ class DataProblem(ABC):
     tape: Tape  # private; its shape is that of the stack
     batch: int | None
     l2: Array  # () or (trials, 1)
+    nodes: tuple[int, ...] = ()  # which of the nodes that share the data; all, unless said
     _sample: dict[int, tuple[Array, Index]] = field(default_factory=dict, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        self.nodes = self.nodes or tuple(range(self.n))
+
     @property
-    def structure(self) -> tuple[str, int | None]:
+    def structure(self) -> tuple[Any, ...]:
         """What problems that stack have in common, beside their size."""
-        return self.source, self.batch
+        return self.source, self.batch, self.nodes
 
     @abstractmethod
     def scores(self, features: Array, x: Array) -> Array:
@@ -119,13 +124,22 @@ class DataProblem(ABC):
     @classmethod
     def stack(cls, problems: Sequence[Self]) -> Self:
         """The same losses for many trials at once, on a leading axis."""
-        kinds = {(type(p), p.source, p.n, p.d, p.batch, p.tape.shape) for p in problems}
+        kinds = {(type(p), p.d, p.tape.shape, p.structure) for p in problems}
         if len(kinds) != 1 or problems[0].tape.shape != ():
-            found = sorted(f"{p.source} n={p.n} d={p.d} batch={p.batch} {p.tape.shape}" for p in problems)
+            found = sorted(
+                f"{p.source} nodes {p.nodes[0]}…{p.nodes[-1]} d={p.d} batch={p.batch} {p.tape.shape}"
+                for p in problems
+            )
             raise InputError(f"only single problems that differ in seed, split and l2 stack, got {found}")
         parts = [part for problem in problems for part in problem.parts]
         tape, l2 = together([p.tape for p in problems]), np.array([[p.l2] for p in problems])
         return replace(problems[0], parts=parts, tape=tape, l2=l2)
+
+    def at(self, nodes: Sequence[int]) -> Self:
+        """The losses of some nodes only: states then have shape (…, len(nodes), d)."""
+        some = check_nodes(nodes, self.n)
+        parts = [self.parts[first + i] for first in range(0, len(self.parts), self.n) for i in some]
+        return replace(self, n=len(some), parts=parts, nodes=tuple(self.nodes[i] for i in some))
 
     def __call__(self, x: NDArray[Any], t: int, *, active: NDArray[np.bool_] | None = None) -> Array:
         """f_i(x_i; ξ_{i,t}), shape (…, n). All nodes are asked, active or not."""
@@ -180,7 +194,7 @@ class DataProblem(ABC):
         found = self._sample.get(t)
         if found is None:
             batch, data = check_whole("batch", self.batch or 0, 1), load(self.source)
-            u = uniforms(self.tape[..., None], "batch", t, np.arange(self.n), size=batch)
+            u = uniforms(self.tape[..., None], "batch", t, np.array(self.nodes), size=batch)
             sizes = self._sizes.reshape(*u.shape[:-1], 1)
             rows = self._pool[(u * sizes).astype(np.int64) + self._shards.start.reshape(sizes.shape)]
             found = data.features[rows], data.labels[rows]

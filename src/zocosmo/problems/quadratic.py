@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Mask, Values
 from zocosmo.problems.draws import Array, Scratch, normals, private
+from zocosmo.problems.nodes import check_nodes
 
 BLOCK = 2**16  # normals of noise drawn at once, over as many rounds as fit
 MOST_BLOCKS = 128  # kept for other batches: 64 MiB
@@ -53,6 +54,12 @@ class Quadratic:
         value: Array = slope.sum(axis=-1)  # einsum would sum a lone row of 10,000 in another order
         return value
 
+    def at(self, nodes: Sequence[int]) -> Self:
+        """The losses of some nodes only: states then have shape (…, len(nodes), d)."""
+        some = check_nodes(nodes, self.n)
+        half, b = self.half.take(some, axis=-2), self.b.take(some, axis=-2)
+        return type(self)(half, b, self.sigma, self.noise and self.noise.of(some))
+
     @classmethod
     def stack(cls, problems: Sequence["Quadratic"]) -> "Quadratic":
         sigma = np.array([p.sigma for p in problems])[:, None, None]
@@ -61,12 +68,17 @@ class Quadratic:
 
 
 class Noise:
-    """Unit normals of a round over √d, shape (…, n, d); trials of one seed share them."""
+    """Unit normals of a round over √d, shape (…, nodes, d); trials of one seed share them."""
 
-    def __init__(self, tape: Tape, n: int, d: int, which: Sequence[int] = ()) -> None:
-        self.tape, self.n, self.d = tape, n, d
+    def __init__(self, tape: Tape, nodes: Sequence[int], d: int, which: Sequence[int] = ()) -> None:
+        self.tape, self.nodes, self.d, self.which = tape, tuple(nodes), d, tuple(which)
         self._which = np.array(which) if which else None  # the seed of each trial
-        self._rounds = max(1, BLOCK // (max(1, math.prod(tape.shape)) * n * d))
+        self._key = tape.keys.tobytes(), tape.shape, np.array(nodes).tobytes(), d
+        self._rounds = max(1, BLOCK // (max(1, math.prod(tape.shape)) * len(nodes) * d))
+
+    def of(self, rows: Sequence[int]) -> "Noise":
+        """Some of its nodes, which keep their own coins."""
+        return Noise(self.tape, [self.nodes[row] for row in rows], self.d, self.which)
 
     @classmethod
     def shared(cls, noises: Sequence["Noise | None"]) -> "Noise | None":
@@ -74,9 +86,12 @@ class Noise:
         some = [noise for noise in noises if noise is not None]
         if not some:
             return None
+        if len({noise.nodes for noise in some}) != 1:
+            found = [f"{noise.nodes[0]}…{noise.nodes[-1]}" for noise in some]
+            raise InputError(f"only problems of the same nodes stack, got those of {', '.join(found)}")
         keys = [(noise or some[0]).tape.keys.tobytes() for noise in noises]
         place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
-        return cls(Tape.stack(list(place)), some[0].n, some[0].d, [place[key] for key in keys])
+        return cls(Tape.stack(list(place)), some[0].nodes, some[0].d, [place[key] for key in keys])
 
     def at(self, t: int, out: Array) -> None:
         """Of round t, in `out`."""
@@ -88,7 +103,7 @@ class Noise:
 
     def _block(self, first: int) -> Array:
         """Rounds from `first` on; small ones are kept, as trials of one seed meet in many batches."""
-        key = self.tape.keys.tobytes(), self.tape.shape, self.n, self.d, first
+        key = *self._key, first
         block = _drawn.get(key)
         if block is None:
             block = self._draw(first + np.arange(self._rounds))
@@ -100,7 +115,7 @@ class Noise:
         return block
 
     def _draw(self, rounds: NDArray[np.int64]) -> Array:
-        ids = rounds.reshape(-1, *(1,) * len(self.tape.shape), 1), np.arange(self.n)
+        ids = rounds.reshape(-1, *(1,) * len(self.tape.shape), 1), np.array(self.nodes)
         drawn = normals(self.tape[..., None], "noise", *ids, size=self.d)
         drawn *= self.d**-0.5
         return drawn
@@ -137,7 +152,7 @@ def quadratic(
         R /= np.abs(R).max()
         b *= zeta / np.sqrt((b * b).sum(axis=-1).mean())
     half = 0.5 * np.geomspace(1.0, kappa, d) * (1.0 + omega * R)
-    return Quadratic(half, b, sigma, Noise(tape, n, d) if sigma else None)
+    return Quadratic(half, b, sigma, Noise(tape, range(n), d) if sigma else None)
 
 
 def _centred(rows: Array) -> Array:

@@ -1,6 +1,7 @@
 """Rosenbrock's valley, moved a little differently at every node   [eq:appendix_rosenbrock_objective]"""
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Mask, Values
 from zocosmo.problems.draws import Array, Scratch, normals, private
+from zocosmo.problems.nodes import check_nodes
 
 
 class Rosenbrock:
@@ -35,6 +37,11 @@ class Rosenbrock:
 
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Array:
         return self.local(x)
+
+    def at(self, nodes: Sequence[int]) -> Self:
+        """The losses of some nodes only: states then have shape (…, len(nodes), d)."""
+        shifts = self.shifts.take(check_nodes(nodes, self.n), axis=-2)
+        return type(self)(shifts, self.alpha, self.x0)
 
     @classmethod
     def stack(cls, problems: Sequence["Rosenbrock"]) -> "Rosenbrock":

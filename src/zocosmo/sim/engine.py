@@ -135,7 +135,7 @@ class Simulation:
             apart = disagreement(x, centre)
             extra = self.problem.report(centre) if hasattr(self.problem, "report") else {}
             self._first = value if self._first is None else self._first
-            fine = np.isfinite(apart) & (np.abs(value) <= self.bound * np.maximum(1.0, self._first))
+            fine = is_fine(value, apart, self._first, self.bound)
         was, now = self.alive.copy(), self.alive & ~fine
         for run in np.flatnonzero(now).tolist():
             self.frozen[run] = self.state.x[run].copy()
@@ -174,6 +174,12 @@ class Simulation:
         }
         self._first = arrays.get("first")
         self.t, self.queries, self.alive = int(arrays["t"]), arrays["queries"], arrays["alive"]
+
+
+def is_fine(value: Values, apart: Values, first: Values, bound: float) -> NDArray[np.bool_]:
+    """Which runs have not diverged: all finite, and F no more than `bound` times what it was at first."""
+    fine: NDArray[np.bool_] = np.isfinite(apart) & (np.abs(value) <= bound * np.maximum(1.0, first))
+    return fine
 
 
 def _stack(methods: Sequence[Method]) -> Method:

@@ -1,0 +1,403 @@
+"""The channel over torch.distributed: the same arithmetic as in memory, with frames between processes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from zocosmo.channel import Channel, Index, Slot, Values, slots
+from zocosmo.core.fields import Message
+from zocosmo.core.frame import FRAME_BITS, Header, frame, unframe
+from zocosmo.core.message import CODECS, Codec
+from zocosmo.core.support import MAX_D, Support
+from zocosmo.core.values import F32, F64, ValueType
+from zocosmo.dist.links import Links
+from zocosmo.dist.place import Place
+from zocosmo.dist.seal import SEAL_BITS, Seal
+from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
+from zocosmo.graphs.matching import Partners
+from zocosmo.traffic import tree_messages
+
+Link = tuple[int, int]
+
+
+class Sent(NamedTuple):
+    """One message over one link between processes; `origin` is who wrote it, the sender unless relayed."""
+
+    link: Link
+    origin: int
+    message: Message
+
+
+class Awaited(NamedTuple):
+    """A message that a peer will send: its size, and its coordinates where the tape has them."""
+
+    link: Link
+    origin: int
+    size: int
+    places: Index | None = None
+
+
+class Line:
+    """What one peer process and we count and hide together."""
+
+    def __init__(self) -> None:
+        self.sent, self.received = 0, 0  # messages in this round
+        self.closing: Seal | None = None
+        self.opening: Seal | None = None
+
+
+class TorchChannel(Channel):
+    """The nodes of one run that live in this process, and frames to and from those that do not.
+
+    Frames carry the run's own codec and value type, so the bytes that cross are the bits on the ledger:
+    `crossed` counts them message by message. Links within this process are charged and carry no bytes.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        links: Links,
+        *,
+        d: int,
+        wire: str,
+        codec: str,
+        dtype: DTypeLike,
+        session: bytes,
+        key: bytes | None = None,
+    ) -> None:
+        rank = links.job.rank
+        super().__init__(
+            [place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=place.parts[rank]
+        )
+        self.place, self.links, self.session, self.codec, self.rank = place, links, session, codec, rank
+        self.value: ValueType = self.wire.value or (F64 if self.dtype == np.float64 else F32)
+        self.t = 0
+        self.crossed: dict[Link, int] = {}  # bytes sent to other processes
+        self.messages = 0  # in which they went
+        self._key = key
+        self._at = {int(node): row for row, node in enumerate(self.nodes)}
+        self._lines: dict[int, Line] = {}
+        self._slots: dict[bool, list[Slot]] = {}
+        self._hop = place.hop(rank)
+        if key is not None:
+            self.framing = FRAME_BITS.plus(SEAL_BITS)
+        links.open(place.edges)
+        for peer in links.peers():
+            self.renew(peer)
+
+    def renew(self, peer: int) -> None:
+        """A new connection to a peer: new seals."""
+        line = self._lines[peer] = Line()
+        if self._key is not None:
+            salts = self.links.salts[peer]
+            line.closing, line.opening = Seal.pair(self._key, self.session, self.rank, peer, *salts)
+
+    def begin(self, t: int) -> None:
+        """Round t begins. Rounds ascend: under a seal no number may be used twice."""
+        if t < self.t:
+            raise InputError(f"round {t} comes after round {self.t}; rounds ascend within a session")
+        if t > self.t:
+            for line in self._lines.values():
+                line.sent = line.received = 0
+        self.t = t
+
+    # What the arithmetic of `Channel` hears
+
+    def _hear(
+        self,
+        values: Values,
+        u: Support | None,
+        everyone: Support | None = None,
+        *,
+        peers_only: bool = False,
+    ) -> Iterator[tuple[Slot, Values]]:
+        rows = values.reshape(len(self.nodes), -1)
+        got = self._from_neighbours(rows, u, everyone)
+        for slot in self._own_slots(peers_only):
+            heard = [rows[at] if at is not None else got[link].values for at, link in self._sources(slot)]
+            yield slot, np.stack(heard).astype(values.dtype, copy=False)
+
+    def _hear_at(self, values: Values, index: Index) -> Iterator[tuple[Slot, Values, Index]]:
+        rows, at_rows = values.reshape(len(self.nodes), -1), index.reshape(len(self.nodes), -1)
+        got = self._exchange(*self._to_neighbours(rows, list(at_rows)))
+        for slot in self._own_slots(False):
+            heard = [
+                (rows[at], at_rows[at]) if at is not None else (got[link].values, _index(got[link], self.d))
+                for at, link in self._sources(slot)
+            ]
+            theirs, places = (np.stack(column) for column in zip(*heard, strict=True))
+            yield slot, theirs.astype(values.dtype, copy=False), places
+
+    def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
+        rows, out = values.reshape(len(self.nodes), -1), np.empty_like(values)
+        rows_out, whom = out.reshape(rows.shape), partners.reshape(-1)
+        index = self._rows(u)
+        pairs = [(int(i), int(j)) for i, j in zip(self.nodes, whom, strict=True) if int(j) not in self._at]
+        sent = [Sent((i, j), i, self._message(rows[k := self._at[i]], index[k])) for i, j in pairs]
+        expected = [Awaited((j, i), j, rows.shape[-1], index[self._at[i]]) for i, j in pairs]
+        got = self._exchange(sent, expected)
+        for row, (i, j) in enumerate(zip(self.nodes.tolist(), whom.tolist(), strict=True)):
+            rows_out[row] = rows[self._at[j]] if j in self._at else got[j, i].values
+        return out
+
+    def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
+        rows = values.reshape(len(self.nodes), -1)
+        got = self._from_neighbours(rows, u, everyone)
+        out = np.empty((*values.shape[:-2], self.n, values.shape[-1]), values.dtype)
+        rows_out, here = out.reshape(self.n, -1), int(self.nodes[0])
+        rows_out[self.nodes] = rows
+        for j in (j for j in range(self.n) if j not in self._at):
+            rows_out[j] = got[j, here].values
+        return out
+
+    def _relay(self, values: Values) -> Values:
+        """Up the tree of node 0, then down: a link carries one message for every node behind it."""
+        known = {int(i): self._seeded(int(i), row) for i, row in zip(self.nodes, values.reshape(-1), strict=True)}
+        tree = _Tree(self.place)
+        for up in (True, False):
+            for stage in tree.stages(up):
+                sent, expected = [], []
+                for link in stage:
+                    for origin in tree.carried(link, up):
+                        if link[0] in self._at and link[1] not in self._at:
+                            sent.append(Sent(link, origin, known[origin]))
+                        elif link[1] in self._at and link[0] not in self._at:
+                            expected.append(Awaited(link, origin, 1))
+                for got in self._exchange(sent, expected, by_origin=True).values():
+                    assert got.seed is not None
+                    known[got.seed] = got
+        ordered = np.array([known[i].values[0] for i in range(self.n)], values.dtype)
+        return ordered.reshape(*values.shape[:-2], self.n, 1)
+
+    # Measurements: not part of the method, so on no ledger
+
+    def collect(self, rows: Values) -> Values | None:
+        """Rows of all nodes at rank 0, in order; None elsewhere. They travel along a tree of processes."""
+        hop, width = self._hop, rows.shape[-1]
+        whole = np.zeros((self.n, width), rows.dtype)
+        whole[self.nodes] = rows
+        mine = [self.nodes]
+        got = self._blobs({}, {child: len(nodes) * width for child, nodes in hop.below.items()})
+        for child, nodes in hop.below.items():
+            whole[nodes] = got[child].view(rows.dtype).reshape(-1, width)
+            mine.append(nodes)
+        if hop.parent is None:
+            return whole
+        upward = whole[np.sort(np.concatenate(mine))]
+        self._blobs({hop.parent: upward}, {})
+        return None
+
+    def spread(self, row: Values) -> Values:
+        """A row that rank 0 has, at every process; elsewhere `row` says only its shape and type."""
+        if self._hop.parent is not None:
+            got = self._blobs({}, {self._hop.parent: row.size})
+            row = got[self._hop.parent].view(row.dtype).reshape(row.shape)
+        self._blobs(dict.fromkeys(self._hop.children, row), {})
+        return row
+
+    def _blobs(self, out: dict[int, Values], sizes: dict[int, int]) -> dict[int, Values]:
+        """Eight-byte numbers to and from processes, in frames of their own."""
+        value, codec = F64, CODECS["values"]
+        first = int(self.nodes[0])
+        frames = {}
+        for peer, rows in out.items():
+            flat = np.ascontiguousarray(rows).reshape(-1).view(np.float64)
+            header = Header(codec, value, self.t, first, flat.size, self._count(peer, out=True))
+            frames[peer] = [
+                frame(header, Message(flat), d=MAX_D, session=self.session, seal=self._lines[peer].closing)
+            ]
+        lengths = {peer: self._frame_bytes(codec, MAX_D, size, value) for peer, size in sizes.items()}
+        got = self.links.exchange(frames, lengths, self.t)
+        values = {}
+        for peer, size in sizes.items():
+            origin = int(self.place.parts[peer][0])
+            expect = Header(codec, value, self.t, origin, size, self._count(peer, out=False))
+            opening = self._lines[peer].opening
+            _, message = unframe(got[peer], d=MAX_D, session=self.session, expect=expect, seal=opening)
+            values[peer] = message.values
+        return values
+
+    # Messages between processes
+
+    def _from_neighbours(
+        self, rows: Values, u: Support | None, everyone: Support | None
+    ) -> dict[Link, Message]:
+        index = self._rows(u)
+        public = None if everyone is None else np.broadcast_to(everyone.index, (1, self.n, rows.shape[-1]))[0]
+        sent, expected = self._to_neighbours(rows, index)
+        aware = [
+            each._replace(places=index[self._at[each.link[1]]] if public is None else public[each.origin])
+            for each in expected
+        ]
+        return self._exchange(sent, aware)
+
+    def _to_neighbours(self, rows: Values, index: Sequence[Any]) -> tuple[list[Sent], list[Awaited]]:
+        """What goes to neighbours in other processes, and what comes from them, in order of links."""
+        size, sent, expected = rows.shape[-1], [], []
+        for i, j in self._crossing:
+            if i in self._at:
+                row = self._at[i]
+                sent.append(Sent((i, j), i, self._message(rows[row], index[row])))
+            else:
+                expected.append(Awaited((i, j), i, size))
+        return sent, expected
+
+    @property
+    def _crossing(self) -> list[Link]:
+        """Links between this process and others, in order."""
+        return [link for link in self.place.graph.links if (link[0] in self._at) != (link[1] in self._at)]
+
+    def _exchange(
+        self, sent: Sequence[Sent], expected: Sequence[Awaited], *, by_origin: bool = False
+    ) -> dict[Link, Message]:
+        """All of a stage at once; messages by link, or by (origin, origin) where one link carries several."""
+        host, d = self.place.host, self.d
+        frames: dict[int, list[bytes]] = {}
+        for link, origin, message in sent:
+            peer = int(host[link[1]])
+            header = Header(
+                self._layout(message.values.size),
+                self.value,
+                self.t,
+                origin,
+                message.values.size,
+                self._count(peer, out=True),
+            )
+            data = frame(header, message, d=d, session=self.session, seal=self._lines[peer].closing)
+            frames.setdefault(peer, []).append(data)
+            self.crossed[link] = self.crossed.get(link, 0) + len(data)
+            self.messages += 1
+        lengths: dict[int, int] = {}
+        sizes = [self._frame_bytes(self._layout(each.size), d, each.size, self.value) for each in expected]
+        for each, size in zip(expected, sizes, strict=True):
+            peer = int(host[each.link[0]])
+            lengths[peer] = lengths.get(peer, 0) + size
+        got = self.links.exchange(frames, lengths, self.t)
+        read, out = dict.fromkeys(got, 0), {}
+        for each, size in zip(expected, sizes, strict=True):
+            peer = int(host[each.link[0]])
+            data = got[peer][read[peer] : read[peer] + size]
+            read[peer] += size
+            out[(each.origin, each.origin) if by_origin else each.link] = self._accept(data, each, peer)
+        return out
+
+    def _accept(self, data: bytes, each: Awaited, peer: int) -> Message:
+        """The message awaited, or an error that says what came instead."""
+        codec, sequence = self._layout(each.size), self._count(peer, out=False)
+        expect = Header(codec, self.value, self.t, each.origin, each.size, sequence)
+        opening = self._lines[peer].opening
+        _, message = unframe(data, d=self.d, session=self.session, expect=expect, seal=opening)
+        if not all_finite(message.values):
+            raise NonFiniteMessage(
+                f"message from node {each.origin} in round {self.t} has values that are not finite; the run "
+                "diverges: lower eta"
+            )
+        if message.index is not None and each.places is not None:
+            if not np.array_equal(message.index, each.places):
+                raise SupportMismatch(
+                    f"message from node {each.origin} in round {self.t} is on other coordinates than the tape "
+                    "says; compare manifests"
+                )
+        return message
+
+    def _message(self, values: Values, index: Any) -> Message:
+        """Values as they cross: of the wire's type, with coordinates where the codec names them."""
+        if not all_finite(values):
+            raise NonFiniteMessage(
+                f"values to be sent in round {self.t} are not finite; the run diverges: lower eta"
+            )
+        if values.dtype != self.value.dtype:
+            values = self.value.round(values)
+        carries = self._layout(values.size).field.carries
+        if carries == "index" and index is None:
+            raise SupportMismatch(f"codec {self.codec!r} names coordinates; mix(values, support) needs them")
+        return Message(values, index if carries == "index" else None)
+
+    def _seeded(self, node: int, value: Any) -> Message:
+        return Message(self._message(np.array([value]), None).values, seed=node)
+
+    def _layout(self, size: int) -> Codec:
+        return CODECS["dense" if size == self.d and self.codec != "seed_scalar" else self.codec]
+
+    def _frame_bytes(self, codec: Codec, d: int, size: int, value: ValueType) -> int:
+        return (codec.bits(d, size, value).total + self.framing.total) // 8
+
+    def _count(self, peer: int, *, out: bool) -> int:
+        """The number of the next message to or from a peer in this round."""
+        line = self._lines[peer]
+        if out:
+            line.sent += 1
+            return line.sent - 1
+        line.received += 1
+        return line.received - 1
+
+    def _rows(self, u: Support | None) -> Sequence[Any]:
+        """Coordinates of each node here."""
+        if u is None:
+            return [None] * len(self.nodes)
+        index = u.index.reshape(-1, u.q)
+        return [index[0]] * len(self.nodes) if len(index) == 1 else list(index)
+
+    def _own_slots(self, peers_only: bool) -> list[Slot]:
+        if peers_only not in self._slots:
+            self._slots[peers_only] = list(self._cut(peers_only))
+        return self._slots[peers_only]
+
+    def _cut(self, peers_only: bool) -> Iterator[Slot]:
+        """Slots of the graph, with the rows that are here."""
+        for slot in slots(self.graphs, self.dtype, peers_only):
+            listeners = np.arange(self.n) if isinstance(slot.rows, slice) else slot.rows
+            ours = np.flatnonzero(np.isin(listeners, self.nodes))
+            if ours.size:
+                rows = np.array([self._at[int(i)] for i in listeners[ours]])
+                yield Slot(rows, slot.source[ours], slot.weight[ours])
+
+    def _sources(self, slot: Slot) -> Iterator[tuple[int | None, Link]]:
+        """For each row of a slot: where its values lie here, or else the link they come over."""
+        for row, source in zip(slot.rows.tolist(), slot.source.tolist(), strict=True):
+            yield self._at.get(source), (source, int(self.nodes[row]))
+
+
+class _Tree:
+    """The breadth-first tree of node 0, stage by stage."""
+
+    def __init__(self, place: Place) -> None:
+        graph = place.graph
+        self._links = set(tree_messages(graph))
+        parent, order, depth = {0: 0}, [0], {0: 0}
+        for i in order:  # grows while it is read
+            for j in graph.neighbours[i]:
+                if j not in parent:
+                    parent[j], depth[j] = i, depth[i] + 1
+                    order.append(j)
+        self.parent, self.depth, self.n = parent, depth, graph.n
+        self.below: dict[int, set[int]] = {i: {i} for i in order}
+        for i in reversed(order[1:]):
+            self.below[parent[i]] |= self.below[i]
+
+    def stages(self, up: bool) -> Iterator[list[Link]]:
+        """Links of one depth after the other: from the leaves, or from the root."""
+        depths = range(1, max(self.depth.values()) + 1)
+        for depth in reversed(depths) if up else depths:
+            nodes = sorted(i for i, level in self.depth.items() if level == depth)
+            yield [(i, self.parent[i]) if up else (self.parent[i], i) for i in nodes]
+
+    def carried(self, link: Link, up: bool) -> list[int]:
+        """Whose messages cross a link: of the nodes behind it, seen from where it leads."""
+        behind = self.below[link[0]] if up else set(range(self.n)) - self.below[link[1]]
+        return sorted(behind)
+
+
+def all_finite(values: Values) -> bool:
+    """Whether all are finite: by their squares, which costs less, and one by one where those overflow."""
+    flat = values.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if flat.dtype != np.float16 and np.isfinite(np.dot(flat, flat)):
+            return True
+    return bool(np.isfinite(flat).all())
+
+
+def _index(message: Message, d: int) -> Index:
+    return np.arange(d) if message.index is None else message.index

@@ -1,0 +1,85 @@
+"""Checkpoints of one process: tensors in safetensors, the rest in JSON, and whole or not there.
+
+The JSON is written last and holds a hash of the tensors, so that a checkpoint without it, or whose hash does
+not fit, counts for nothing. Whatever happens while one is written, those before it stay.
+"""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from zocosmo.files import replace_file
+
+Arrays = dict[str, NDArray[Any]]
+NAME = re.compile(r"trial-([0-9]{5})-round-([0-9]{9})\.json")
+
+
+class Position(NamedTuple):
+    """How far a study is: so many rounds of this trial. Positions are in order."""
+
+    trial: int
+    round: int
+
+    @property
+    def name(self) -> str:
+        return f"trial-{self.trial:05d}-round-{self.round:09d}"
+
+
+class Checkpoints:
+    """The newest checkpoints of a process in a folder, all with one stamp: other plans and code do not fit."""
+
+    def __init__(self, folder: Path, stamp: str, keep: int = 3) -> None:
+        self.folder, self.stamp, self.keep = folder, stamp, keep
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def save(self, position: Position, arrays: Arrays, about: dict[str, Any]) -> None:
+        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        text = json.dumps({"stamp": self.stamp, "tensors": _hash(data), "about": about})
+        replace_file(self._tensors(position), lambda path: path.write_bytes(data))
+        replace_file(self._json(position), lambda path: path.write_text(text, encoding="utf-8"))
+        for old in self._named()[: -self.keep]:
+            self._drop(old)
+
+    def held(self) -> list[Position]:
+        """Positions that can be loaded, ascending."""
+        return [position for position in self._named() if self.load(position) is not None]
+
+    def load(self, position: Position) -> tuple[Arrays, dict[str, Any]] | None:
+        try:
+            about = json.loads(self._json(position).read_text(encoding="utf-8"))
+            data = self._tensors(position).read_bytes()
+            if about["stamp"] != self.stamp or about["tensors"] != _hash(data):
+                return None
+            return {name: array.copy() for name, array in load(data).items()}, about["about"]
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            return None
+
+    def clear(self) -> None:
+        for path in self.folder.iterdir():
+            if path.suffix in (".json", ".safetensors"):
+                path.unlink(missing_ok=True)
+
+    def _named(self) -> list[Position]:
+        found = (NAME.fullmatch(path.name) for path in self.folder.iterdir())
+        return sorted(Position(int(match[1]), int(match[2])) for match in found if match)
+
+    def _drop(self, position: Position) -> None:
+        self._json(position).unlink(missing_ok=True)  # first: what has no JSON is no checkpoint
+        self._tensors(position).unlink(missing_ok=True)
+
+    def _tensors(self, position: Position) -> Path:
+        return self.folder / f"{position.name}.safetensors"
+
+    def _json(self, position: Position) -> Path:
+        return self.folder / f"{position.name}.json"
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,37 @@
+"""How long to wait for a peer: long against the rounds seen so far, and never for ever."""
+
+from collections import deque
+
+from zocosmo.errors import InputError
+
+FIRST = 300.0  # seconds, before any round was seen
+LEAST = 30.0
+FACTOR = 20.0
+
+
+class Deadline:
+    """A number of seconds, given or learnt: 20 times the longest of the last rounds, and 30 s at least.
+
+    >>> deadline = Deadline()
+    >>> deadline.seconds
+    300.0
+    >>> deadline.observe(4.0)
+    >>> deadline.seconds
+    80.0
+    """
+
+    def __init__(self, fixed: float | None = None) -> None:
+        if fixed is not None and not 0 < fixed < 1e9:
+            raise InputError(f"a deadline is a number of seconds above 0, got {fixed}")
+        self.fixed = fixed
+        self._rounds: deque[float] = deque(maxlen=100)
+
+    def observe(self, seconds: float) -> None:
+        """A round took so long, waiting included."""
+        self._rounds.append(seconds)
+
+    @property
+    def seconds(self) -> float:
+        if self.fixed is not None:
+            return self.fixed
+        return max(LEAST, FACTOR * max(self._rounds)) if self._rounds else FIRST

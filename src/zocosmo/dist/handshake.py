@@ -1,0 +1,58 @@
+"""Handshake: before the first round all processes show what they were started for, and all compare."""
+
+import json
+from collections.abc import Sequence
+
+from zocosmo.core.manifest import Difference, Manifest
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.dist.rendezvous import Job
+from zocosmo.dist.seal import fresh_salt, open_blob, seal_blob
+from zocosmo.errors import InputError, ManifestMismatch
+
+
+def agree(job: Job, manifests: Sequence[Manifest]) -> None:
+    """Nothing where all processes have the same manifests; else every one of them ends with the same line."""
+    mine = json.dumps([manifest.to_bytes().decode() for manifest in manifests]).encode()
+    shown = job.publish("manifest", mine)
+    if all(each == shown[0] for each in shown):
+        return
+    first, *others = [[Manifest.from_bytes(text.encode()) for text in json.loads(each)] for each in shown]
+    for rank, other in enumerate(others, 1):
+        if len(other) != len(first):
+            raise ManifestMismatch(
+                f"trials: rank 0 has {len(first)}, rank {rank} has {len(other)}; start all ranks alike"
+            )
+    for k, ours in enumerate(first):
+        found: dict[Difference, list[int]] = {}
+        for rank, other in enumerate(others, 1):
+            for difference in ours.differences(other[k]):
+                found.setdefault(difference, []).append(rank)
+        if found:
+            raise ManifestMismatch("; ".join(map(_said, found, found.values())) + "; start all ranks alike")
+
+
+def _said(difference: Difference, ranks: Sequence[int]) -> str:
+    whose = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+    return f"{difference.field}: rank 0 has {difference.ours}, {whose} {difference.theirs}"
+
+
+def hand_out(job: Job, seeds: Sequence[Seed] | None, key: bytes | None = None) -> list[Seed]:
+    """The seeds of rank 0 at every process: sealed under the key, or else readable by whoever reads the store.
+
+    Without this, seeds never leave a process: manifests carry commitments to them.
+    """
+    salts = job.publish("seed salt", fresh_salt())
+    label = b"seeds" + b"".join(salts)  # new at every start, so that no old seeds can be handed in
+    if job.rank == 0:
+        if not seeds:
+            raise InputError("rank 0 hands out the seeds and has none; give it --seeds, or seeds in its config")
+        text = json.dumps([{"hex": s.hex()} if isinstance(s, bytes) else s for s in seeds]).encode()
+        job.store.set("seeds", text if key is None else seal_blob(key, label, text))
+        return list(seeds)
+    data = job.store.get("seeds")
+    given = json.loads(data if key is None else open_blob(key, label, data))
+    return [bytes.fromhex(each["hex"]) if isinstance(each, dict) else each for each in given]
+
+
+def commitment(seed: Seed) -> str:
+    return Tape(seed).commitment()

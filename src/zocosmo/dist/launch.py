@@ -1,0 +1,107 @@
+"""zocosmo launch: all processes of a study on this machine, and a store for them that only it can reach."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+GRACE = 20.0  # seconds that processes have to end by themselves once one has failed
+
+Process = subprocess.Popen[bytes]
+
+
+class LocalStore:
+    """A store of torch's, listening on 127.0.0.1 alone."""
+
+    def __init__(self) -> None:
+        import torch.distributed
+
+        c10d: Any = torch.distributed
+
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(256)
+        self.port: int = listener.getsockname()[1]
+        self._store: Any = c10d.TCPStore(
+            "127.0.0.1",
+            self.port,
+            is_master=True,
+            wait_for_workers=False,
+            timeout=timedelta(seconds=60),
+            master_listen_fd=listener.detach(),
+        )
+
+
+def launch(
+    command: Sequence[str], world: int, *, restarts: int = 0, env: dict[str, str] | None = None
+) -> int:
+    """Run `command` in `world` processes, again up to `restarts` times if one fails; gives the exit code.
+
+    A process that fails is seen by its peers, who end too; whoever has not ended after a while is killed.
+    """
+    for attempt in range(restarts + 1):
+        store = LocalStore()  # a new one each time: nothing is left of the attempt before
+        processes = [start(command, rank, world, store.port, attempt, env) for rank in range(world)]
+        code = wait(processes)
+        if code in (0, 130) or attempt == restarts:
+            return code
+        print(f"zocosmo: restart {attempt + 1} of {restarts}", file=sys.stderr, flush=True)
+    raise AssertionError
+
+
+def start(
+    command: Sequence[str], rank: int, world: int, port: int, attempt: int, env: dict[str, str] | None = None
+) -> Process:
+    """One process of several, as torchrun would start it."""
+    about = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": attempt,
+    }
+    ours = {name: str(value) for name, value in about.items()}
+    return subprocess.Popen(
+        list(command), env={"OMP_NUM_THREADS": "1", **os.environ, **(env or {}), **ours}, start_new_session=True
+    )
+
+
+def wait(processes: Sequence[Process]) -> int:
+    """Until all have ended: 0 if all went well, else the first code that did not."""
+    failed, code = None, 0
+    try:
+        while True:
+            codes = [process.poll() for process in processes]
+            bad = next((each for each in codes if each), None)
+            if bad is not None and failed is None:
+                failed, code = time.monotonic(), bad
+            if all(each is not None for each in codes):
+                return code if code >= 0 else 128 - code
+            if failed is not None and time.monotonic() - failed > GRACE:
+                end(processes)
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        end(processes, signal.SIGINT)
+        return 130
+
+
+def end(processes: Sequence[Process], number: int = signal.SIGTERM) -> None:
+    """Ask all that still run to end, then make them."""
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(number)
+    deadline = time.monotonic() + 10
+    for process in processes:
+        try:
+            process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,165 @@
+"""Peer: one node, for people with a loop of their own."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo._version import __version__
+from zocosmo.channel import WIRES
+from zocosmo.core.ledger import Ledger
+from zocosmo.core.manifest import Manifest, Scalar
+from zocosmo.core.support import MAX_D, Support
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.dist.channel import TorchChannel
+from zocosmo.dist.deadline import Deadline
+from zocosmo.dist.handshake import agree, commitment, hand_out
+from zocosmo.dist.links import Links
+from zocosmo.dist.place import Place
+from zocosmo.dist.rendezvous import JOIN, Job, join
+from zocosmo.errors import InputError, ZocosmoError
+from zocosmo.graphs.graph import Graph
+from zocosmo.log import source_hash
+from zocosmo.methods.base import World
+
+Values = NDArray[Any]
+
+
+class Peer:
+    """This process as one node of a graph: values go out, and come back mixed.
+
+        with Peer(graph=ring(4), seed=7, d=1000, q=10) as peer:
+            for t in range(100):
+                support = draw_support(peer.tape, t, d=1000, q=10)
+                …
+                values = peer.mix(t, values)
+
+    All processes make their peers and call its methods in the same order. Entering joins the others and
+    compares manifests: graph, seed (by its commitment), d, q, schedule, wire, code, and whatever stands in
+    `about`. With `seed=None` anywhere but at rank 0, and `share_seed` at all, rank 0 hands its seed out.
+    Values are arrays, or tensors on any device, of float32 or float64; those of a wire f16 or bf16 are
+    rounded on their way.
+    """
+
+    def __init__(
+        self,
+        *,
+        graph: Graph,
+        seed: Seed | None = None,
+        d: int = MAX_D,
+        q: int = 1,
+        schedule: str = "auto",
+        wire: str = "f32",
+        dtype: str = "float32",
+        codec: str = "values",
+        about: Mapping[str, Scalar] | None = None,
+        share_seed: bool = False,
+        key: bytes | None = None,
+        deadline: float | None = None,
+        listen: str | None = None,
+        backend: str = "gloo",
+        join_within: float = JOIN,
+        job: Job | None = None,
+    ) -> None:
+        if seed is None and not share_seed:
+            raise InputError("a peer needs the seed that all peers have; or share_seed=True at all of them")
+        self.graph, self.world = graph, World(graph, d, schedule)
+        self._given = dict(d=d, wire=wire, codec=codec, dtype=dtype, key=key)
+        self._seed, self._share = seed, share_seed
+        self._about = {"about." + name: value for name, value in (about or {}).items()}
+        self._q, self._wire, self._dtype, self._key = q, wire, dtype, key
+        self._deadline, self._backend, self._job = Deadline(deadline), backend, job
+        self._join: dict[str, Any] = {"listen": listen, "within": join_within}
+
+    def __enter__(self) -> Self:
+        self.job = self._job or join(**self._join)
+        if self.job.world != self.graph.n:
+            raise InputError(
+                f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}; start one each"
+            )
+        self.node = self.job.rank
+        try:
+            if self._share:
+                self._seed = hand_out(self.job, None if self._seed is None else [self._seed], self._key)[0]
+            assert self._seed is not None
+            self.tape, manifest = Tape(self._seed), self._manifest()
+            agree(self.job, [manifest])
+            self._links = Links(self.job, deadline=self._deadline, backend=self._backend)
+            self.channel = TorchChannel(
+                Place(self.graph, self.job.world),
+                self._links,
+                session=manifest.fingerprint(),
+                **self._given,  # type: ignore[arg-type]
+            )
+        except ZocosmoError as error:
+            self.job.tell(why=str(error))
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.job.tell(why=f"{type(error).__name__}: {error}")
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all connections. Peers that still want something of this node are told so."""
+        self._links.close()
+
+    def mix(self, t: int, values: Any, support: Support | None = None) -> Any:
+        """Σ_j w_ij values_j over this node and its neighbours, with Metropolis weights."""
+        self.channel.begin(t)
+        return _back(self.channel.mix(self._row(values), support)[0], values)
+
+    def mix_pair(self, t: int, values: Any, support: Support | None = None) -> Any:
+        """The average with this round's partner; our own values back in a round without one."""
+        self.channel.begin(t)
+        partners = np.array([self.partner(t)])
+        return _back(self.channel.mix_pairs(self._row(values), partners, support)[0], values)
+
+    def partner(self, t: int) -> int:
+        """With whom the schedule pairs this node in round t; itself if it idles."""
+        return int(self.world.schedule.partners(self.tape, t)[self.node])
+
+    @property
+    def ledger(self) -> Ledger:
+        """Bits that this node sent, by link."""
+        return self.channel.ledger(self.channel.codec)
+
+    def _row(self, values: Any) -> Values:
+        row = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+        if row.ndim != 1 or row.dtype != self.channel.dtype:
+            raise InputError(
+                f"values are one row of {self.channel.dtype}, got {row.dtype} of shape {row.shape}; "
+                "convert them, or make the peer with another dtype"
+            )
+        return np.ascontiguousarray(row)[None]
+
+    def _manifest(self) -> Manifest:
+        assert self._seed is not None
+        value = WIRES[self._wire].value
+        rest = {"dtype": self._dtype, "wire": self._wire, "code": f"{__version__} {source_hash()[:16]}"}
+        return Manifest(
+            seed_commitment=commitment(self._seed),
+            d=self.world.d,
+            q=self._q,
+            method="peer",
+            n=self.graph.n,
+            edges=self.graph.edges,
+            schedule=self.world.schedule_name,
+            codec=str(self._given["codec"]),
+            value=value.name if value else {"float64": "f64", "float32": "f32"}[self._dtype],
+            parameters={**self._about, **rest},
+        )
+
+
+def _back(row: Values, like: Any) -> Any:
+    """A row in the kind that values came in: an array, or a tensor on the same device."""
+    if not hasattr(like, "detach"):
+        return row
+    import torch
+
+    return torch.from_numpy(row).to(like.device)

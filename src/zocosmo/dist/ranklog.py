@@ -1,0 +1,56 @@
+"""The log of one process: what it sent and how long it took, at every checkpoint of the study's log."""
+
+import csv
+import io
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from zocosmo.dist.channel import TorchChannel
+from zocosmo.dist.links import Links
+from zocosmo.dist.rendezvous import Job
+from zocosmo.files import replace_file
+
+COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "messages", "bytes")
+
+
+class RankLog:
+    """Rows for each checkpoint, appended as they come. Times are of this process, since it was started."""
+
+    def __init__(self, path: Path, job: Job, *, anew: bool) -> None:
+        self.path, self.job, self._since = path, job, time.monotonic()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if anew or not path.exists():
+            path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+
+    def add(self, trial: int, t: int, channel: TorchChannel, links: Links) -> None:
+        sent = sum(channel.crossed.values())
+        nodes = " ".join(map(str, channel.nodes.tolist()))
+        seconds = time.monotonic() - self._since
+        row = (
+            self.job.rank,
+            self.job.attempt,
+            trial,
+            t,
+            nodes,
+            f"{seconds:.3f}",
+            f"{links.waited:.3f}",
+            channel.messages,
+            sent,
+        )
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(row)
+
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+
+def merge(to: Path, logs: Sequence[bytes]) -> None:
+    """The logs of all processes in one file, by trial, round and rank."""
+    rows = [row for log in logs for row in csv.DictReader(io.StringIO(log.decode()))]
+    rows.sort(key=lambda row: (int(row["trial"]), int(row["round"]), int(row["rank"]), int(row["attempt"])))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    replace_file(to, lambda path: path.write_text(out.getvalue(), encoding="utf-8"))

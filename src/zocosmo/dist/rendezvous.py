@@ -1,0 +1,114 @@
+"""Rendezvous: how processes find one another. The store is torch's own; nothing here listens by itself."""
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed
+
+from zocosmo.errors import InputError, PeerLost
+
+c10d: Any = torch.distributed
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+JOIN = 120.0  # seconds that processes have to come together
+
+
+@dataclass(frozen=True)
+class Job:
+    """This process among those of a job: `rank` of `world`, after `attempt` restarts."""
+
+    store: Any
+    rank: int
+    world: int
+    attempt: int
+    address: str  # where this process listens
+    join_within: float = JOIN
+
+    def publish(self, what: str, content: bytes) -> list[bytes]:
+        """Give all processes something of ours, and get what each of them gives, in order of rank."""
+        self.store.set(f"{what}/{self.rank}", content)
+        keys = [f"{what}/{rank}" for rank in range(self.world)]
+        try:
+            self.store.wait(keys, timedelta(seconds=self.join_within))
+        except (RuntimeError, ValueError) as error:
+            missing = [rank for rank, key in enumerate(keys) if not self._has(key)]
+            raise PeerLost(
+                f"{', '.join(f'rank {rank}' for rank in missing) or 'the store'} did not come within "
+                f"{self.join_within:g} s ({what}); start all {self.world} processes, or look at their logs"
+            ) from error
+        return [self.store.get(key) for key in keys]
+
+    def tell(self, **about: Any) -> dict[str, Any] | None:
+        """Leave word for the others of why this process ends; gives what was said first, by whomever."""
+        mine = json.dumps({"rank": self.rank, **about})
+        try:
+            first = self.store.compare_set("ended", "", mine)
+            found: dict[str, Any] = json.loads(first)
+        except (RuntimeError, ValueError):  # the store went with the process that had it
+            return None
+        return found
+
+    def _has(self, key: str) -> bool:
+        try:
+            return bool(self.store.check([key]))
+        except (RuntimeError, ValueError):
+            return False
+
+
+def join(*, listen: str | None = None, within: float = JOIN) -> Job:
+    """Come together with the processes that `torchrun`, `zocosmo launch` or you started.
+
+    Connections are made to and from `listen`, an address of this machine. Without it that is 127.0.0.1, and
+    all processes must be here.
+    """
+    env = os.environ
+    if missing := [name for name in NEEDED if name not in env]:
+        raise InputError(
+            f"{', '.join(missing)} are not set: start this with torchrun or zocosmo launch, or set "
+            "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each process"
+        )
+    address = listen or env.get("ZOCOSMO_LISTEN") or _local_address(env)
+    check_address(address)
+    timeout = timedelta(seconds=within)
+    try:
+        store, rank, world = next(iter(c10d.rendezvous("env://", timeout=timeout)))
+    except (RuntimeError, ValueError) as error:
+        where = f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}"
+        raise PeerLost(
+            f"no store answers at {where} within {within:g} s; is the process of rank 0 there?"
+        ) from error
+    attempt = int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    store = c10d.PrefixStore(f"zocosmo/{attempt}", store)
+    store.set_timeout(timeout)
+    return Job(store, rank, world, attempt, address, within)
+
+
+def is_launched() -> bool:
+    """Whether this process was started as one of several."""
+    return all(name in os.environ for name in NEEDED)
+
+
+def check_address(address: str) -> None:
+    """Refuse what is no address of this machine."""
+    try:
+        family, kind, *_, place = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(place)
+    except OSError as error:
+        raise InputError(f"{address!r} is no address of this machine ({error.strerror or error})") from None
+
+
+def _local_address(env: Mapping[str, str]) -> str:
+    everyone_here = env.get("LOCAL_WORLD_SIZE") == env["WORLD_SIZE"] or env["MASTER_ADDR"] in LOCAL
+    if not everyone_here:
+        raise InputError(
+            f"processes on several machines (store at {env['MASTER_ADDR']}): say which address of this one to "
+            "use, with --listen ADDRESS or ZOCOSMO_LISTEN"
+        )
+    return "127.0.0.1"

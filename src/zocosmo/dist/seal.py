@@ -1,0 +1,218 @@
+"""Seals: messages that only holders of one pre-shared key can read, change or send.
+
+    key of a link   BLAKE2b-256(key = pre-shared key, person = "zo-cosmo seal v1",
+                    session ‖ sender u32 ‖ receiver u32 ‖ salt of the sender ‖ salt of the receiver)
+    nonce           round u40 ‖ sequence u24 ‖ node that the message is from u32
+    sealed          ChaCha20-Poly1305(body; the head is proved, not hidden) ‖ tag of 16 bytes
+
+    key of a blob   BLAKE2b-256(key = pre-shared key, person = "zo-cosmo blob v1", label ‖ salt)
+    sealed blob     salt ‖ ChaCha20-Poly1305(data, nonce 0) ‖ tag of 16 bytes
+
+All integers are little-endian; a session and a salt have 32 bytes.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import shlex
+import stat
+import struct
+from pathlib import Path
+from typing import Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from zocosmo.core.payload import Bits
+from zocosmo.errors import InputError, SealBroken, check_whole
+
+SEAL_BITS = Bits(framing=128)
+SALT_BYTES = 32
+
+_KEY_BYTES = 32
+_PERSON_LINK = b"zo-cosmo seal v1"
+_PERSON_BLOB = b"zo-cosmo blob v1"
+_ENDS = struct.Struct("<II")
+_NONCE = struct.Struct("<QI")
+_HEX = re.compile(rb"[0-9a-fA-F]{64}(\r?\n)?")
+_MAKE = "python -c \"from zocosmo.dist.seal import make_key; make_key('key')\""
+
+Bytes = bytes | bytearray | memoryview  # contiguous, one byte an item
+
+
+class Seal:
+    """One direction of one link, under a key that lives as long as the two processes at its ends.
+
+    Both ends put 32 fresh random bytes, their salts, into the key of the link. Salts travel in the open: they
+    need not be secret, only new at every start. So each start has keys of its own, even of a session that is
+    run again with the same seed: no nonce meets a key twice, and nothing recorded earlier opens again. Within
+    a start the caller numbers messages so that no (round, sequence, sender) is closed twice or awaited twice.
+    """
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = ChaCha20Poly1305(key)
+
+    @classmethod
+    def pair(
+        cls, key: bytes, session: bytes, mine: int, theirs: int, my_salt: bytes, their_salt: bytes
+    ) -> tuple[Self, Self]:
+        """Seals of the link to the peer and of the link from it."""
+        if mine == theirs:
+            raise InputError(f"both ends of the link are {mine}; a seal is for a link between two")
+        outgoing = link_key(key, session, ends=(mine, theirs), salts=(my_salt, their_salt))
+        incoming = link_key(key, session, ends=(theirs, mine), salts=(their_salt, my_salt))
+        return cls(outgoing), cls(incoming)
+
+    def close(
+        self,
+        body: Bytes,
+        *,
+        round: int,  # noqa: A002
+        sequence: int,
+        sender: int,
+        head: Bytes,
+    ) -> bytes:
+        """The body made unreadable, and a tag of 16 bytes that also vouches for head and numbers."""
+        return _encrypt(self._cipher, link_nonce(round, sequence, sender), body, head)
+
+    def open(
+        self,
+        data: Bytes,
+        *,
+        round: int,  # noqa: A002
+        sequence: int,
+        sender: int,
+        head: Bytes,
+    ) -> bytes:
+        """The body, if this very message was closed by the other end of the link.
+
+        Numbers may come from a head that nobody has vouched for yet, so impossible ones break the seal too.
+        """
+        try:
+            return self._cipher.decrypt(link_nonce(round, sequence, sender), data, head)
+        except (InvalidTag, OverflowError):
+            found = "another key, tampering or a replay; compare the key files of both ends"
+        except InputError as error:
+            found = f"{error}; another key, tampering or a replay"
+        raise SealBroken(f"message {sequence} of round {round} from node {sender} does not open: {found}")
+
+
+def link_key(key: bytes, session: bytes, *, ends: tuple[int, int], salts: tuple[bytes, bytes]) -> bytes:
+    """Key of one directed link; ends and salts are (sender's, receiver's)."""
+    _check_size("a session", session, 32)
+    for end, salt in zip(ends, salts, strict=True):
+        check_whole("an end of a link", end, 0, 2**32 - 1)
+        _check_size("a salt", salt, SALT_BYTES)
+    return _derive(key, _PERSON_LINK, b"".join((session, _ENDS.pack(*ends), *salts)))
+
+
+def link_nonce(round: int, sequence: int, sender: int) -> bytes:  # noqa: A002
+    """The 12 bytes that number a message on its link."""
+    round = check_whole("a sealed round", round, 0, 2**40 - 1)  # noqa: A001
+    sequence = check_whole("a sequence number", sequence, 0, 2**24 - 1)
+    return _NONCE.pack(sequence << 40 | round, check_whole("a sender", sender, 0, 2**32 - 1))
+
+
+def seal_blob(key: bytes, session_label: bytes, data: Bytes) -> bytes:
+    """Data outside rounds, such as a seed; 48 bytes longer than it was.
+
+    The key is drawn for this blob alone, hence the nonce 0. A blob opens as often as it is sent under its
+    label: where an old one must not pass, the label has to hold something fresh, such as the reader's salt.
+    """
+    salt = fresh_salt()
+    cipher = ChaCha20Poly1305(_derive(key, _PERSON_BLOB, session_label + salt))
+    return salt + _encrypt(cipher, bytes(12), data, b"")
+
+
+def open_blob(key: bytes, session_label: bytes, data: Bytes) -> bytes:
+    """What was sealed under this key and label."""
+    view = memoryview(data)
+    cipher = ChaCha20Poly1305(_derive(key, _PERSON_BLOB, session_label + view[:SALT_BYTES]))
+    try:
+        return cipher.decrypt(bytes(12), view[SALT_BYTES:], b"")
+    except (InvalidTag, OverflowError):
+        raise SealBroken(
+            f"blob of {len(view)} bytes labelled {session_label!r} does not open: another key, another label "
+            "or tampering; compare the key files of both ends"
+        ) from None
+
+
+def fresh_salt() -> bytes:
+    """Never from a tape: two starts with one seed must not draw the same."""
+    return secrets.token_bytes(SALT_BYTES)
+
+
+def make_key(path: Path | str) -> None:
+    """A new key file of 64 hex digits, closed to others from its first moment; never over an old file."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(_KEY_BYTES) + "\n")
+    except FileExistsError:
+        raise InputError(f"{path} exists; remove it first or choose another name for the key") from None
+    except OSError as error:
+        raise InputError(f"key file {path} cannot be written: {error.strerror}; choose another") from None
+
+
+def read_key(path: Path | str) -> bytes:
+    """The pre-shared key, 32 bytes or 64 hex digits, from a file that only its owner can use."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer must not hold us up
+        try:
+            info = os.fstat(handle)  # of what was opened: a link that is swapped now changes nothing
+            _check_private(path, info)
+            text = os.read(handle, 80)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError(
+            f"key file {path} cannot be read: {error.strerror}; "
+            f"copy it from another host, or make one: {_MAKE}"
+        ) from None
+    if len(text) == _KEY_BYTES:
+        return text
+    if _HEX.fullmatch(text):
+        return bytes.fromhex(text.decode())
+    raise InputError(
+        f"key file {path} of {info.st_size} bytes is neither {_KEY_BYTES} bytes "
+        f"nor {2 * _KEY_BYTES} hex digits; make one: {_MAKE}"
+    )
+
+
+def _check_private(path: Path | str, info: os.stat_result) -> None:
+    if not stat.S_ISREG(info.st_mode):
+        raise InputError(
+            f"key file {path} is {stat.filemode(info.st_mode)}, no regular file; make one: {_MAKE}"
+        )
+    if info.st_uid not in (0, os.geteuid()):
+        raise InputError(
+            f"key file {path} belongs to user {info.st_uid}, who can change it; "
+            f"use a copy that belongs to user {os.geteuid()}"
+        )
+    if info.st_mode & 0o077:
+        raise InputError(
+            f"key file {path} is open to others (mode {stat.S_IMODE(info.st_mode):o}); "
+            f"chmod 600 {shlex.quote(str(path))}"
+        )
+
+
+def _derive(key: bytes, person: bytes, data: bytes) -> bytes:
+    _check_size("a pre-shared key", key, _KEY_BYTES)
+    return hashlib.blake2b(data, key=key, person=person, digest_size=_KEY_BYTES).digest()
+
+
+def _encrypt(cipher: ChaCha20Poly1305, nonce: bytes, body: Bytes, head: Bytes) -> bytes:
+    try:
+        return cipher.encrypt(nonce, body, head)
+    except OverflowError:
+        raise InputError(
+            f"a seal takes less than 2 GiB at once, got {len(body)} bytes; send several messages"
+        ) from None
+
+
+def _check_size(what: str, given: bytes, size: int) -> None:
+    if len(given) != size:
+        raise InputError(f"{what} must have {size} bytes, got {len(given)}")

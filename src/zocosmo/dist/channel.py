@@ -66,11 +66,10 @@ class TorchChannel(Channel):
         dtype: DTypeLike,
         session: bytes,
         key: bytes | None = None,
+        connect: bool = True,
     ) -> None:
         rank = links.job.rank
-        super().__init__(
-            [place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=place.parts[rank]
-        )
+        super().__init__([place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=place.parts[rank])
         self.place, self.links, self.session, self.codec, self.rank = place, links, session, codec, rank
         self.value: ValueType = self.wire.value or (F64 if self.dtype == np.float64 else F32)
         self.t = 0
@@ -83,8 +82,8 @@ class TorchChannel(Channel):
         self._hop = place.hop(rank)
         if key is not None:
             self.framing = FRAME_BITS.plus(SEAL_BITS)
-        links.open(place.edges)
-        for peer in links.peers():
+        links.open(place.edges, connect=connect)
+        for peer in links.peers() if connect else ():
             self.renew(peer)
 
     def renew(self, peer: int) -> None:
@@ -137,6 +136,7 @@ class TorchChannel(Channel):
         pairs = [(int(i), int(j)) for i, j in zip(self.nodes, whom, strict=True) if int(j) not in self._at]
         sent = [Sent((i, j), i, self._message(rows[k := self._at[i]], index[k])) for i, j in pairs]
         expected = [Awaited((j, i), j, rows.shape[-1], index[self._at[i]]) for i, j in pairs]
+        expected.sort(key=lambda each: each.link)  # as the senders go through their nodes
         got = self._exchange(sent, expected)
         for row, (i, j) in enumerate(zip(self.nodes.tolist(), whom.tolist(), strict=True)):
             rows_out[row] = rows[self._at[j]] if j in self._at else got[j, i].values
@@ -154,7 +154,9 @@ class TorchChannel(Channel):
 
     def _relay(self, values: Values) -> Values:
         """Up the tree of node 0, then down: a link carries one message for every node behind it."""
-        known = {int(i): self._seeded(int(i), row) for i, row in zip(self.nodes, values.reshape(-1), strict=True)}
+        known = {
+            int(i): self._seeded(int(i), row) for i, row in zip(self.nodes, values.reshape(-1), strict=True)
+        }
         tree = _Tree(self.place)
         for up in (True, False):
             for stage in tree.stages(up):
@@ -294,12 +296,12 @@ class TorchChannel(Channel):
                 f"message from node {each.origin} in round {self.t} has values that are not finite; the run "
                 "diverges: lower eta"
             )
-        if message.index is not None and each.places is not None:
-            if not np.array_equal(message.index, each.places):
-                raise SupportMismatch(
-                    f"message from node {each.origin} in round {self.t} is on other coordinates than the tape "
-                    "says; compare manifests"
-                )
+        named = message.index is not None and each.places is not None
+        if named and not np.array_equal(message.index, each.places):  # type: ignore[arg-type]
+            raise SupportMismatch(
+                f"message from node {each.origin} in round {self.t} is on other coordinates than the tape "
+                "says; compare manifests"
+            )
         return message
 
     def _message(self, values: Values, index: Any) -> Message:

@@ -33,7 +33,7 @@ class Position(NamedTuple):
 
 
 class Checkpoints:
-    """The newest checkpoints of a process in a folder, all with one stamp: other plans and code do not fit."""
+    """The newest checkpoints of a process in a folder, with one stamp: other plans and code do not fit."""
 
     def __init__(self, folder: Path, stamp: str, keep: int = 3) -> None:
         self.folder, self.stamp, self.keep = folder, stamp, keep

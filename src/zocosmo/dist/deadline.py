@@ -31,6 +31,11 @@ class Deadline:
         self._rounds.append(seconds)
 
     @property
+    def typical(self) -> float:
+        """The median round; 0 before any was seen."""
+        return sorted(self._rounds)[len(self._rounds) // 2] if self._rounds else 0.0
+
+    @property
     def seconds(self) -> float:
         if self.fixed is not None:
             return self.fixed

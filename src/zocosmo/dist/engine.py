@@ -1,4 +1,4 @@
-"""A process's share of a run: the nodes that live here, advanced by the same method code as in the simulator."""
+"""A process's share of a run: the nodes that live here, advanced by the simulator's own method code."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -47,6 +47,10 @@ class Host:
         with np.errstate(all="ignore"):
             step = self.method.step(self.t, self.state, draw, self.channel)
             self.state = drive(step, self._answer)
+        self.t += 1
+
+    def idle(self) -> None:
+        """Pass this round: a node without a partner asks nothing, sends nothing and keeps its state."""
         self.t += 1
 
     def draw(self) -> Draw:

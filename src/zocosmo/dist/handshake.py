@@ -37,7 +37,7 @@ def _said(difference: Difference, ranks: Sequence[int]) -> str:
 
 
 def hand_out(job: Job, seeds: Sequence[Seed] | None, key: bytes | None = None) -> list[Seed]:
-    """The seeds of rank 0 at every process: sealed under the key, or else readable by whoever reads the store.
+    """The seeds of rank 0 at every process: sealed under the key, or else open to all who read the store.
 
     Without this, seeds never leave a process: manifests carry commitments to them.
     """
@@ -45,7 +45,9 @@ def hand_out(job: Job, seeds: Sequence[Seed] | None, key: bytes | None = None) -
     label = b"seeds" + b"".join(salts)  # new at every start, so that no old seeds can be handed in
     if job.rank == 0:
         if not seeds:
-            raise InputError("rank 0 hands out the seeds and has none; give it --seeds, or seeds in its config")
+            raise InputError(
+                "rank 0 hands out the seeds and has none; give it --seeds, or seeds in its config"
+            )
         text = json.dumps([{"hex": s.hex()} if isinstance(s, bytes) else s for s in seeds]).encode()
         job.store.set("seeds", text if key is None else seal_blob(key, label, text))
         return list(seeds)

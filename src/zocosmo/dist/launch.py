@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-GRACE = 20.0  # seconds that processes have to end by themselves once one has failed
+GRACE = 5.0  # seconds that processes have to end by themselves once one has failed
 
 Process = subprocess.Popen[bytes]
 
@@ -54,6 +54,27 @@ def launch(
     raise AssertionError
 
 
+def launch_returning(
+    command: Sequence[str], world: int, *, restarts: int, env: dict[str, str] | None = None
+) -> int:
+    """As `launch`, for on_lost_peer idle: a process that fails is started again alone, and the others go on."""
+    store, left = LocalStore(), [restarts] * world
+    processes = [start(command, rank, world, store.port, 0, env) for rank in range(world)]
+    try:
+        while any(process.poll() is None for process in processes):
+            for rank, process in enumerate(processes):
+                if process.poll() and left[rank]:
+                    left[rank] -= 1
+                    print(f"zocosmo: rank {rank} comes back", file=sys.stderr, flush=True)
+                    processes[rank] = start(command, rank, world, store.port, 0, env)
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        end(processes, signal.SIGINT)
+        return 130
+    code = processes[0].returncode  # whoever has the log decides
+    return code if code >= 0 else 128 - code
+
+
 def start(
     command: Sequence[str], rank: int, world: int, port: int, attempt: int, env: dict[str, str] | None = None
 ) -> Process:
@@ -70,7 +91,9 @@ def start(
     }
     ours = {name: str(value) for name, value in about.items()}
     return subprocess.Popen(
-        list(command), env={"OMP_NUM_THREADS": "1", **os.environ, **(env or {}), **ours}, start_new_session=True
+        list(command),
+        env={"OMP_NUM_THREADS": "1", **os.environ, **(env or {}), **ours},
+        start_new_session=True,
     )
 
 

@@ -75,6 +75,7 @@ class Links:
         if backend == "nccl":
             self.device = torch.device("cuda", torch.cuda.current_device())
         self._groups: dict[int, tuple[Any, int]] = {}  # by peer: the group of two, the peer's place in it
+        self.is_final = True  # whether a lost peer is the end of the job
         self.salts: dict[int, tuple[bytes, bytes]] = {}  # by peer: ours and theirs, new with each connection
         self._colour: dict[Pair, int] = {}
         self._buffers: dict[tuple[int, int, bool], Buffer] = {}
@@ -85,9 +86,11 @@ class Links:
         if not quiet:
             threading.Thread(target=self._notice, daemon=True).start()
 
-    def open(self, edges: Iterable[Pair]) -> None:
+    def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
         """Connect to the peers of this process among pairs of processes; those already open stay."""
         self._colour = edge_colours(edges)
+        if not connect:
+            return
         for peer in self.in_order(self.peers()):
             if peer not in self._groups:
                 self.connect(peer)
@@ -106,11 +109,12 @@ class Links:
         low, high = min(self.job.rank, peer), max(self.job.rank, peer)
         store = c10d.PrefixStore(f"link/{low}-{high}/{generation}", self.job.store)
         self.drop(peer)
+        within = self.job.join_within if generation == "0" else self.deadline.seconds
         since = time.monotonic()
         self._waiting = Waiting(peer, -1, since)
         try:
             store.set(f"salt/{self.job.rank}", mine := fresh_salt())
-            group = self._group(store, int(self.job.rank == high))
+            group = self._group(store, int(self.job.rank == high), within)
             self.salts[peer] = mine, store.get(f"salt/{peer}")
         except (RuntimeError, ValueError) as error:
             raise self.lost(peer, None, time.monotonic() - since, error) from error
@@ -156,7 +160,7 @@ class Links:
         how = "did not answer" if late else "closed the connection"
         when = "before the first round" if t is None else f"in round {t}"
         text = f"rank {peer} {how} {when}, after {elapsed:.1f} s (deadline {self.deadline.seconds:.1f} s)"
-        first = self.job.tell(why=text)
+        first = self.job.tell(why=text) if self.is_final else None
         if first is not None and first["rank"] != self.job.rank:
             text += f"; the first to end was rank {first['rank']}: {first['why']}"
         found = PeerLost(text)
@@ -185,8 +189,8 @@ class Links:
             self._buffers[key] = Buffer(size, self.device)
         return self._buffers[key]
 
-    def _group(self, store: Any, place: int) -> Any:
-        timeout = timedelta(seconds=self.job.join_within)
+    def _group(self, store: Any, place: int, within: float) -> Any:
+        timeout = timedelta(seconds=within)
         if self.backend == "mpi":
             if not c10d.is_mpi_available():
                 raise InputError("this torch was built without MPI; use backend gloo")

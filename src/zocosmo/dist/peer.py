@@ -66,7 +66,7 @@ class Peer:
         if seed is None and not share_seed:
             raise InputError("a peer needs the seed that all peers have; or share_seed=True at all of them")
         self.graph, self.world = graph, World(graph, d, schedule)
-        self._given = dict(d=d, wire=wire, codec=codec, dtype=dtype, key=key)
+        self._given = {"d": d, "wire": wire, "codec": codec, "dtype": dtype, "key": key}
         self._seed, self._share = seed, share_seed
         self._about = {"about." + name: value for name, value in (about or {}).items()}
         self._q, self._wire, self._dtype, self._key = q, wire, dtype, key
@@ -76,9 +76,7 @@ class Peer:
     def __enter__(self) -> Self:
         self.job = self._job or join(**self._join)
         if self.job.world != self.graph.n:
-            raise InputError(
-                f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}; start one each"
-            )
+            raise InputError(f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}")
         self.node = self.job.rank
         try:
             if self._share:

@@ -11,7 +11,7 @@ from zocosmo.dist.links import Links
 from zocosmo.dist.rendezvous import Job
 from zocosmo.files import replace_file
 
-COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "messages", "bytes")
+COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "messages", "bytes", "idled")
 
 
 class RankLog:
@@ -19,6 +19,7 @@ class RankLog:
 
     def __init__(self, path: Path, job: Job, *, anew: bool) -> None:
         self.path, self.job, self._since = path, job, time.monotonic()
+        self.idled = 0  # rounds without the partner that the schedule gives
         path.parent.mkdir(parents=True, exist_ok=True)
         if anew or not path.exists():
             path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
@@ -37,6 +38,7 @@ class RankLog:
             f"{links.waited:.3f}",
             channel.messages,
             sent,
+            self.idled,
         )
         with self.path.open("a", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(row)

@@ -37,9 +37,9 @@ class Job:
         try:
             self.store.wait(keys, timedelta(seconds=self.join_within))
         except (RuntimeError, ValueError) as error:
-            missing = [rank for rank, key in enumerate(keys) if not self._has(key)]
+            missing = [rank for rank, key in enumerate(keys) if not self.has(key)]
             raise PeerLost(
-                f"{', '.join(f'rank {rank}' for rank in missing) or 'the store'} did not come within "
+                f"{', '.join(f'rank {rank}' for rank in missing)} did not come within "
                 f"{self.join_within:g} s ({what}); start all {self.world} processes, or look at their logs"
             ) from error
         return [self.store.get(key) for key in keys]
@@ -54,11 +54,12 @@ class Job:
             return None
         return found
 
-    def _has(self, key: str) -> bool:
+    def has(self, key: str) -> bool:
+        """Whether somebody has put this into the store."""
         try:
             return bool(self.store.check([key]))
-        except (RuntimeError, ValueError):
-            return False
+        except RuntimeError as error:
+            raise PeerLost("the store is gone, and with it whoever started the processes") from error
 
 
 def join(*, listen: str | None = None, within: float = JOIN) -> Job:
@@ -108,7 +109,7 @@ def _local_address(env: Mapping[str, str]) -> str:
     everyone_here = env.get("LOCAL_WORLD_SIZE") == env["WORLD_SIZE"] or env["MASTER_ADDR"] in LOCAL
     if not everyone_here:
         raise InputError(
-            f"processes on several machines (store at {env['MASTER_ADDR']}): say which address of this one to "
-            "use, with --listen ADDRESS or ZOCOSMO_LISTEN"
+            f"processes on several machines (store at {env['MASTER_ADDR']}): say which address of this "
+            "one to use, with --listen ADDRESS or ZOCOSMO_LISTEN"
         )
     return "127.0.0.1"

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from zocosmo.errors import InputError
 from zocosmo.experiments.folder import Columns, Folder, Part
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
+from zocosmo.experiments.states import STATES, write_states
 from zocosmo.log import Log, make_header
 from zocosmo.sim.engine import Checkpoint, Simulation, method_key, problem_key
 
@@ -47,17 +49,29 @@ def run_plan(
     processes: int = 1,
     tick: Tick | None = None,
     suffix: str = ".parquet",
+    states: bool = False,
 ) -> Log:
-    """Run all trials of a plan. With `out`, the log is `out`/log.parquet and a stopped study can go on."""
+    """Run all trials of a plan. With `out`, the log is `out`/log.parquet and a stopped study can go on.
+
+    With `states` the last states of all nodes are kept beside the log, in states.npz.
+    """
     header, tell = make_header(plan.config, plan.fingerprint), tick or (lambda progress: None)
     batches = list(make_batches(plan))
     if out is None:
         return Log(make_frame(plan, _run_batches(plan, batches, None, processes, tell)), header)
+    kept = out / STATES
     folder = Folder(out, header, suffix)
     with folder.opened(resume=resume, replace_old=replace_old) as done:
         if done is not None:
+            if states and not kept.exists():
+                raise InputError(f"{out} holds a log without {STATES}; start anew with --replace --states")
             return done
-        log = Log(make_frame(plan, _run_batches(plan, batches, folder, processes, tell)), header)
+        kept.unlink(missing_ok=True)  # of a study that stood here before
+        columns = _run_batches(plan, batches, folder, processes, tell, states=states)
+        found = [take_states(part) for part in columns]
+        if states:
+            write_states(kept, {name: x for part in found for name, x in part.items()})
+        log = Log(make_frame(plan, columns), header)
         folder.finish(log)
     return log
 
@@ -88,10 +102,21 @@ def _path(trial: Trial) -> tuple[Any, ...]:
     return trial.problem, trial.graph, replace(trial.method, codec=""), trial.seed
 
 
-def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | None, tick: Tick) -> Columns:
-    """Rows of some trials as columns; read from `part` if it is done, continued from it if it is not."""
+def run_batch(
+    plan: Plan,
+    trials: Sequence[Trial],
+    number: int,
+    part: Part | None,
+    tick: Tick,
+    *,
+    states: bool = False,
+) -> Columns:
+    """Rows of some trials as columns; read from `part` if it is done, continued from it if it is not.
+
+    With `states` there is an array for each trial besides; a part that was done without them is run again.
+    """
     done, half = (part.load("done"), part.load("half")) if part is not None else (None, None)
-    if done is not None:
+    if done is not None and (not states or state_name(trials[0]) in done):
         return done
     paths = {path: k for k, path in enumerate(dict.fromkeys(map(_path, trials)))}
     first = {_path(trial): trial for trial in reversed(trials)}
@@ -111,10 +136,22 @@ def run_batch(plan: Plan, trials: Sequence[Trial], number: int, part: Part | Non
     each = len(trials) * sim.problem.n
     _advance(plan, sim, rows, part, lambda: tick(Progress(number, sim.t * each, rows.best, rows.bits)))
     columns = rows.columns()
+    if states:
+        last = sim.states()
+        columns |= {state_name(trial): last[paths[_path(trial)]] for trial in trials}
     if part is not None:
         part.save("done", columns)
         part.drop("half")
     return columns
+
+
+def state_name(trial: Trial) -> str:
+    return f"trial-{trial.number}"
+
+
+def take_states(columns: Columns) -> Columns:
+    """The states among the columns of a batch, out of it."""
+    return {name: columns.pop(name) for name in list(columns) if name.startswith("trial-")}
 
 
 def _advance(plan: Plan, sim: Simulation, rows: "Rows", part: Part | None, tell: Callable[[], None]) -> None:
@@ -183,13 +220,21 @@ class Rows:
 
 
 def _run_batches(
-    plan: Plan, batches: Sequence[list[Trial]], folder: Folder | None, processes: int, tick: Tick
+    plan: Plan,
+    batches: Sequence[list[Trial]],
+    folder: Folder | None,
+    processes: int,
+    tick: Tick,
+    *,
+    states: bool = False,
 ) -> list[Columns]:
     parts = [None if folder is None else folder.part(k) for k in range(len(batches))]
     if processes <= 1 or len(batches) <= 1:
-        return [run_batch(plan, trials, k, parts[k], tick) for k, trials in enumerate(batches)]
+        return [run_batch(plan, trials, k, parts[k], tick, states=states) for k, trials in enumerate(batches)]
     columns: list[Columns] = [{} for _ in batches]
-    tasks = [(plan, [trial.number for trial in trials], k, parts[k]) for k, trials in enumerate(batches)]
+    tasks = [
+        (plan, [trial.number for trial in trials], k, parts[k], states) for k, trials in enumerate(batches)
+    ]
     for k, found in in_processes(run_numbers, tasks, processes):
         columns[k] = found
         nodes = sum(trial.graph_of().n for trial in batches[k])
@@ -198,9 +243,12 @@ def _run_batches(
     return columns
 
 
-def run_numbers(plan: Plan, numbers: Sequence[int], number: int, part: Part | None) -> Columns:
+def run_numbers(
+    plan: Plan, numbers: Sequence[int], number: int, part: Part | None, states: bool = False
+) -> Columns:
     """`run_batch` for another process, which gets numbers and looks the trials up."""
-    return run_batch(plan, [plan.trials[k] for k in numbers], number, part, lambda progress: None)
+    trials = [plan.trials[k] for k in numbers]
+    return run_batch(plan, trials, number, part, lambda progress: None, states=states)
 
 
 def make_frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":

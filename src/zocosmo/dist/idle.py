@@ -1,0 +1,176 @@
+"""A study that goes on without lost peers: pairs with one of them idle until it comes back."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zocosmo.dist.checkpoints import Position
+from zocosmo.dist.company import POLL, Company
+from zocosmo.dist.engine import Host, Values
+from zocosmo.dist.ranklog import RankLog, merge
+from zocosmo.dist.rendezvous import Job
+from zocosmo.dist.study import Options, Study
+from zocosmo.errors import InputError, PeerLost
+from zocosmo.experiments.folder import Folder
+from zocosmo.experiments.plan import Plan
+from zocosmo.experiments.run import Progress, Rows, Tick, make_frame
+from zocosmo.experiments.states import STATES, write_states
+from zocosmo.log import Log
+from zocosmo.methods.edge_local import EdgeLocal
+from zocosmo.oracle import disagreement, objective
+from zocosmo.sim.engine import Checkpoint, Run
+
+MOST_POSTED = 2**28  # bytes of states that the store may be given to keep
+
+
+class IdleStudy(Study):
+    """One trial of edge_local, a process for each node.
+
+    Nobody can be waited for, so states are measured from what each process posts in the store, by rank 0, at
+    the end. The average is then that of the nodes that posted, and the log says how many were `living`.
+    """
+
+    def __init__(self, plan: Plan, job: Job, out: Path, options: Options, tick: Tick) -> None:
+        super().__init__(plan, job, out, options, tick)
+        trial = plan.trials[0]
+        if len(plan.trials) > 1 or not isinstance(trial.method, EdgeLocal):
+            raise InputError(
+                f"on_lost_peer idle is for one trial of edge_local, got {len(plan.trials)} of "
+                f"{trial.method.kind}; use one method, graph and seed, or on_lost_peer stop"
+            )
+        run = trial.run()
+        if run.graph.n != job.world:
+            raise InputError(
+                f"on_lost_peer idle needs a process for each node, got {job.world} for {run.graph.n} nodes"
+            )
+        posted = 8 * run.graph.n * run.problem.d * (plan.last // plan.log_every + 1)
+        if posted > MOST_POSTED:
+            raise InputError(
+                f"{posted / 2**20:.0f} MiB of states would be posted; raise log_every, or lower d"
+            )
+        self.incarnation = int(job.store.add(f"incarnation/{job.rank}", 1)) - 1
+
+    def _trials(self, folder: Folder) -> Log | None:
+        store, trial = self.job.store, self.plan.trials[0]
+        self.links.is_final = False
+        if self.job.has("finished"):
+            return None  # the others are done
+        run = trial.run()
+        if self.incarnation:
+            start = max(self.checkpoints.held(), default=Position(0, 0))
+        else:
+            start = self._agree_on_start(0)
+        self.log = RankLog(self.mine / "log.csv", self.job, anew=start.round == 0)
+        host = self._host(trial, run, connect=self.incarnation == 0)
+        rows = Rows([trial], [0], run.graph.n)
+        if start.round:
+            self._restore(start, host, rows)
+        company = Company(self.job, host.channel, self.incarnation)
+        try:
+            company.start(host.t)
+            self._rounds(host, company)
+            return self._end(folder, host, rows, run)
+        finally:
+            company.close()
+
+    def _rounds(self, host: Host, company: Company) -> None:
+        plan, me = self.plan, self.job.rank
+        if host.t == 0:
+            self._post(host)
+        while host.t < plan.last:
+            began, t, draw = time.monotonic(), host.t, host.draw()
+            assert draw.partners is not None
+            partner = int(draw.partners[0, 0])
+            host.channel.begin(t)
+            if partner == me or not company.is_with(partner, t):
+                self.log.idled += partner != me
+                host.idle()
+                if partner != me and company.is_missed(partner):
+                    time.sleep(self.links.deadline.typical)  # or nodes left alone would rush to the end
+            else:
+                try:
+                    host.step(draw)
+                except PeerLost:
+                    company.give_up(partner)
+                    self.log.idled += 1
+                    host.idle()
+                self.links.deadline.observe(time.monotonic() - began)
+            if host.t % plan.log_every == 0:
+                self._post(host)
+                self.log.add(0, host.t, host.channel, self.links)
+                self.tick(Progress(0, host.t * host.channel.n, np.inf, 0.0))
+            if host.t % self.every == 0:
+                self._save(Position(0, host.t), host, Rows([], [], 1), None)
+
+    def _post(self, host: Host) -> None:
+        """State, queries and bits of this node after some rounds, for rank 0 to measure."""
+        bill = host.channel.ledger(host.channel.codec).by_node(host.channel.n)[0, self.job.rank]
+        counted = np.concatenate([host.queries, bill]).astype(np.int64)
+        x = host.state.x.astype(np.float64).reshape(-1)
+        self.job.store.set(f"x/{host.t}/{self.job.rank}", x.tobytes() + counted.tobytes())
+
+    def _end(self, folder: Folder, host: Host, rows: Rows, run: Run) -> Log | None:
+        store = self.job.store
+        store.set(f"done/{self.job.rank}", self.log.text())
+        if self.job.rank:
+            while not self.job.has("finished"):
+                time.sleep(POLL)
+            self.checkpoints.clear()
+            return None
+        logs = self._await_living()
+        states = None
+        for t in range(0, self.plan.last + 1, self.plan.log_every):
+            found = self._posted(t, run)
+            if found:
+                rows.take(self._measured(t, found, host, run))
+                states = {f"trial-0.node-{node}": x for node, (x, _) in found.items()}
+        log = Log(make_frame(self.plan, [rows.columns()]), self.header)
+        merge(self.out / "ranks.csv", logs)
+        if self.options.states and states:
+            write_states(self.out / STATES, states)
+        folder.finish(log)
+        store.set("finished", "")
+        self.checkpoints.clear()
+        return log
+
+    def _await_living(self) -> list[bytes]:
+        """Until all are done but those that are lost; a process that nobody misses has one deadline more."""
+        store, since, waiting = self.job.store, time.monotonic(), set(range(self.job.world))
+        while waiting and time.monotonic() - since < self.links.deadline.seconds:
+            for rank in sorted(waiting):
+                current = int(store.get(f"back/{rank}")) if store.check([f"back/{rank}"]) else 0
+                if store.check([f"done/{rank}"]) or store.check([f"lost/{rank}/{current}"]):
+                    waiting.discard(rank)
+            time.sleep(POLL)
+        return [store.get(f"done/{rank}") for rank in range(self.job.world) if store.check([f"done/{rank}"])]
+
+    def _posted(self, t: int, run: Run) -> dict[int, tuple[Values, Values]]:
+        store, d, found = self.job.store, run.problem.d, {}
+        for rank in range(self.job.world):
+            if store.check([f"x/{t}/{rank}"]):
+                data = store.get(f"x/{t}/{rank}")
+                found[rank] = np.frombuffer(data[: 8 * d]), np.frombuffer(data[8 * d :], np.int64)
+        return found
+
+    def _measured(self, t: int, found: dict[int, tuple[Values, Values]], host: Host, run: Run) -> Checkpoint:
+        """As in the simulator, over the nodes that posted."""
+        whole, some = run.problem, run.problem.at(sorted(found))
+        x = np.stack([found[node][0] for node in sorted(found)])[None]
+        centre = x.mean(axis=-2)
+        stacked = type(whole).stack([whole])
+        counted = np.stack([found[node][1] for node in sorted(found)]).sum(axis=0)
+        extra: dict[str, Any] = stacked.report(centre) if hasattr(stacked, "report") else {}
+        return Checkpoint(
+            t,
+            objective(stacked, centre),
+            type(some).stack([some]).local(x).mean(axis=-1),
+            disagreement(x, centre),
+            {**extra, "living": np.array([len(found)])},
+            counted[:1],
+            np.array([t * host.stages]),
+            {host.channel.codec: counted[None, 1:]},
+            np.array([True]),
+            np.array([False]),
+        )

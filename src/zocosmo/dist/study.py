@@ -1,0 +1,251 @@
+"""A plan run by processes, one trial after the other, each node in a process of its own or with a few others.
+
+Rank 0 keeps the folder of the study as `zocosmo run` does and writes the same log. Every process keeps
+checkpoints and a log of its own under ranks/; after a stop all go on from the newest round that all of them
+hold.
+"""
+
+import contextlib
+import dataclasses
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from zocosmo._version import __version__
+from zocosmo.channel import WIRES
+from zocosmo.core.manifest import Manifest
+from zocosmo.dist.channel import TorchChannel
+from zocosmo.dist.checkpoints import Checkpoints, Position
+from zocosmo.dist.deadline import Deadline
+from zocosmo.dist.engine import Host, Values
+from zocosmo.dist.handshake import agree, commitment
+from zocosmo.dist.links import Links
+from zocosmo.dist.place import Place
+from zocosmo.dist.ranklog import RankLog, merge
+from zocosmo.dist.rendezvous import Job
+from zocosmo.errors import InputError
+from zocosmo.experiments.folder import Columns, Folder, Part
+from zocosmo.experiments.plan import Plan, Trial
+from zocosmo.experiments.run import Progress, Rows, Tick, make_frame
+from zocosmo.experiments.states import STATES, write_states
+from zocosmo.log import Log, fingerprint, make_header, source_hash
+from zocosmo.sim.engine import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what: none of it changes a bit of the result."""
+
+    resume: bool = False
+    replace_old: bool = False
+    states: bool = True  # keep the last states of all nodes in states.npz
+    checkpoint_every: int = 0  # rounds; 0: at every checkpoint of the log
+    deadline: float | None = None  # seconds to wait for a peer; None: learnt
+    key: bytes | None = None  # messages are sealed under it
+    backend: str = "gloo"
+    on_lost_peer: str = "stop"  # or "idle"
+    suffix: str = ".parquet"
+
+
+class Study:
+    """A plan as one process sees it; a lost peer is the end of it."""
+
+    def __init__(self, plan: Plan, job: Job, out: Path, options: Options, tick: Tick) -> None:
+        self.plan, self.job, self.out, self.options, self.tick = plan, job, out, options, tick
+        self.header = make_header(plan.config, plan.fingerprint)
+        self.stamp = fingerprint({"engine": "dist", **self.header})
+        self.every = options.checkpoint_every or plan.log_every
+        for graph in {trial.graph_of() for trial in plan.trials}:
+            Place(graph, job.world)  # refuses more processes than nodes
+        self.manifests = [manifest(plan, trial, options.on_lost_peer) for trial in plan.trials]
+        self.mine = out / "ranks" / f"{job.rank:03d}"
+        self.incarnation = 0  # how often this process has come back
+
+    def run(self) -> Log | None:
+        agree(self.job, self.manifests)
+        self.links = Links(self.job, deadline=Deadline(self.options.deadline), backend=self.options.backend)
+        try:
+            with self._folder() as (folder, done):
+                return done if self.said["finished"] else self._trials(folder)
+        finally:
+            self.links.close()
+
+    @contextlib.contextmanager
+    def _folder(self) -> Iterator[tuple[Folder, Log | None]]:
+        """The study's folder, opened by rank 0; what it has to say against it stops all processes."""
+        folder = Folder(self.out, self.header, self.options.suffix)
+        with contextlib.ExitStack() as stack:
+            said: dict[str, Any] = {}
+            done = None
+            if self.job.rank == 0:
+                again = self.job.attempt > 0 or self.incarnation > 0  # the same start, gone on with
+                resume, replace_old = self.options.resume or again, self.options.replace_old and not again
+                try:
+                    done = stack.enter_context(folder.opened(resume=resume, replace_old=replace_old))
+                    said = {"finished": done is not None, "anew": replace_old}
+                except InputError as error:
+                    said = {"error": str(error)}
+            self.said = json.loads(self.job.publish("folder", json.dumps(said).encode())[0])
+            if "error" in self.said:
+                raise InputError(self.said["error"])
+            self.checkpoints = Checkpoints(self.mine, self.stamp)
+            if self.said["anew"]:
+                self.checkpoints.clear()
+            yield folder, done
+
+    def _trials(self, folder: Folder) -> Log | None:
+        parts = [Part(folder.part(k).path, self.stamp) for k in range(len(self.plan.trials))]
+        done = self._done(parts) if self.job.rank == 0 else []
+        start = self._agree_on_start(len(done))
+        self.log = RankLog(self.mine / "log.csv", self.job, anew=start == Position(0, 0))
+        for k in range(start.trial, len(self.plan.trials)):
+            columns, states = self._trial(self.plan.trials[k], start.round if k == start.trial else 0)
+            if columns is not None:
+                kept = {"states": states} if states is not None and self.options.states else {}
+                parts[k].save("done", {**columns, **kept})
+                done.append({**columns, **kept})
+        return self._finish(folder, done)
+
+    def _done(self, parts: list[Part]) -> list[Columns]:
+        """Leading trials that are done."""
+        found: list[Columns] = []
+        for part in parts:
+            columns = part.load("done")
+            if columns is None:
+                break
+            found.append(columns)
+        return found
+
+    def _agree_on_start(self, done: int) -> Position:
+        """The newest position that all processes hold, of the first trial that is not done."""
+        mine = {"done": done, "held": self.checkpoints.held()}
+        shown = [json.loads(each) for each in self.job.publish("held", json.dumps(mine).encode())]
+        trial = shown[0]["done"]
+        common = set.intersection(*({Position(*each) for each in one["held"]} for one in shown))
+        return max((p for p in common if p.trial == trial), default=Position(trial, 0))
+
+    def _trial(self, trial: Trial, start: int) -> tuple[Columns | None, Values | None]:
+        """One trial to its end, from round `start` on; at rank 0 its rows and last states."""
+        plan, run = self.plan, trial.run()
+        host = self._host(trial, run)
+        rows, states = Rows([trial], [0], run.graph.n), None
+        if start:
+            states = self._restore(Position(trial.number, start), host, rows)
+        else:
+            states = self._measure(host, rows)
+        while host.t < plan.last and host.alive:
+            began = time.monotonic()
+            host.round()
+            self.links.deadline.observe(time.monotonic() - began)
+            if host.t % plan.log_every == 0:
+                states = self._measure(host, rows)
+                self.log.add(trial.number, host.t, host.channel, self.links)
+                self.tick(Progress(trial.number, host.t * run.graph.n, rows.best, rows.bits))
+            if host.t % self.every == 0 and host.alive:
+                self._save(Position(trial.number, host.t), host, rows, states)
+        return (rows.columns(), states) if self.job.rank == 0 else (None, None)
+
+    def _host(self, trial: Trial, run: Run, *, connect: bool = True) -> Host:
+        channel = TorchChannel(
+            Place(run.graph, self.job.world),
+            self.links,
+            d=run.problem.d,
+            wire=self.plan.wire,
+            codec=trial.method.codec,
+            dtype=self.plan.dtype,
+            session=self.manifests[trial.number].fingerprint(),
+            key=self.options.key,
+            connect=connect,
+        )
+        return Host(run, channel, bound=self.plan.diverged_above)
+
+    def _measure(self, host: Host, rows: Rows) -> Values | None:
+        found = host.checkpoint()
+        if found is None:
+            return None
+        rows.take(found[0])
+        return found[1]
+
+    def _save(self, position: Position, host: Host, rows: Rows, states: Values | None) -> None:
+        arrays = host.arrays()
+        about: dict[str, Any] = {
+            "nodes": host.channel.nodes.tolist(),
+            "crossed": sum(host.channel.crossed.values()),
+        }
+        if self.job.rank == 0 and states is not None:
+            columns = rows.columns()
+            about["columns"] = list(columns)  # in their order, which the tensors do not keep
+            arrays |= {f"rows.{name}": column for name, column in columns.items()}
+            arrays["states"] = states
+        if hasattr(host.problem, "state"):
+            about["oracle"] = host.problem.state()
+        self.checkpoints.save(position, arrays, about)
+
+    def _restore(self, position: Position, host: Host, rows: Rows) -> Values | None:
+        found = self.checkpoints.load(position)
+        assert found is not None  # it was held a moment ago
+        arrays, about = found
+        if about["nodes"] != host.channel.nodes.tolist():
+            raise InputError(
+                f"the checkpoints of {self.out} are of {len(about['nodes'])} nodes in rank {self.job.rank}; "
+                "start as many processes as before, or start anew with --replace"
+            )
+        host.restore(arrays)
+        if "oracle" in about:
+            host.problem.restore(about["oracle"])  # type: ignore[attr-defined]
+        if "columns" in about:
+            rows.add({name: arrays[f"rows.{name}"] for name in about["columns"]})
+        return arrays.get("states")
+
+    def _finish(self, folder: Folder, done: list[Columns]) -> Log | None:
+        """Rank 0 writes the log; the others wait for that before they let go of their checkpoints."""
+        logs = self.job.publish("log", self.log.text().encode())
+        if self.job.rank == 0:
+            merge(self.out / "ranks.csv", logs)
+            states = {
+                f"trial-{k}": columns.pop("states") for k, columns in enumerate(done) if "states" in columns
+            }
+            if states:
+                write_states(self.out / STATES, states)
+            log = Log(make_frame(self.plan, done), self.header)
+            folder.finish(log)
+        self.job.publish("finished", b"")
+        self.checkpoints.clear()
+        return log if self.job.rank == 0 else None
+
+
+def manifest(plan: Plan, trial: Trial, on_lost_peer: str) -> Manifest:
+    """What all processes must agree on about a trial."""
+    run, method = trial.run(), trial.method
+    settings = {
+        f.name: getattr(method, f.name)
+        for f in dataclasses.fields(method)
+        if f.name not in ("q", "codec", "decay")
+    }
+    decay = {f"decay.{k}": v for k, v in {"kind": method.decay.kind, **vars(method.decay)}.items()}
+    problem = {f"problem.{name}": value for name, value in trial.problem}
+    rest: dict[str, Any] = {
+        "trial": trial.number,
+        "rounds": plan.rounds,
+        "log_every": plan.log_every,
+        "dtype": plan.dtype,
+        "on_lost_peer": on_lost_peer,
+        "wire": plan.wire,
+        "diverged_above": min(plan.diverged_above, 1e308),
+        "code": f"{__version__} {source_hash()[:16]}",
+    }
+    value = WIRES[plan.wire].value
+    return Manifest(
+        seed_commitment=commitment(trial.seed),
+        d=run.problem.d,
+        q=getattr(method, "q", run.problem.d),
+        method=method.kind,
+        n=run.graph.n,
+        edges=run.graph.edges,
+        schedule=run.world.schedule_name,
+        codec=method.codec,
+        value=value.name if value else {"float64": "f64", "float32": "f32"}[plan.dtype],
+        parameters={**settings, **decay, **problem, **rest},
+    )

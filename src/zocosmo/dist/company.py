@@ -51,8 +51,8 @@ class Company:
         ]:
             if time.monotonic() - since > self.job.join_within:
                 raise PeerLost(
-                    f"rank {missing[0]} neither answered within {self.job.join_within:g} s nor is it lost, as "
-                    "far as is known; end it, and start this process again"
+                    f"rank {missing[0]} neither answered within {self.job.join_within:g} s nor is known to "
+                    "be lost; end it, and start this process again"
                 )
             time.sleep(POLL)
         self._starting = False

@@ -53,7 +53,7 @@ class IdleStudy(Study):
         self.incarnation = int(job.store.add(f"incarnation/{job.rank}", 1)) - 1
 
     def _trials(self, folder: Folder) -> Log | None:
-        store, trial = self.job.store, self.plan.trials[0]
+        trial = self.plan.trials[0]
         self.links.is_final = False
         if self.job.has("finished"):
             return None  # the others are done

@@ -57,7 +57,7 @@ def launch(
 def launch_returning(
     command: Sequence[str], world: int, *, restarts: int, env: dict[str, str] | None = None
 ) -> int:
-    """As `launch`, for on_lost_peer idle: a process that fails is started again alone, and the others go on."""
+    """As `launch`, for on_lost_peer idle: a process that fails is started again alone; the others go on."""
     store, left = LocalStore(), [restarts] * world
     processes = [start(command, rank, world, store.port, 0, env) for rank in range(world)]
     try:

@@ -1,5 +1,7 @@
 """Peer: one node, for people with a loop of their own."""
 
+import itertools
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +27,8 @@ from zocosmo.log import source_hash
 from zocosmo.methods.base import World
 
 Values = NDArray[Any]
+
+_count = itertools.count()  # peers of this process: each has keys of its own in the store
 
 
 class Peer:
@@ -71,10 +75,11 @@ class Peer:
         self._about = {"about." + name: value for name, value in (about or {}).items()}
         self._q, self._wire, self._dtype, self._key = q, wire, dtype, key
         self._deadline, self._backend, self._job = Deadline(deadline), backend, job
+        self._began: float | None = None
         self._join: dict[str, Any] = {"listen": listen, "within": join_within}
 
     def __enter__(self) -> Self:
-        self.job = self._job or join(**self._join)
+        self.job = self._job or join(**self._join).part(f"peer/{next(_count)}")
         if self.job.world != self.graph.n:
             raise InputError(f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}")
         self.node = self.job.rank
@@ -109,12 +114,12 @@ class Peer:
 
     def mix(self, t: int, values: Any, support: Support | None = None) -> Any:
         """Σ_j w_ij values_j over this node and its neighbours, with Metropolis weights."""
-        self.channel.begin(t)
+        self.begin(t)
         return _back(self.channel.mix(self._row(values), support)[0], values)
 
     def mix_pair(self, t: int, values: Any, support: Support | None = None) -> Any:
         """The average with this round's partner; our own values back in a round without one."""
-        self.channel.begin(t)
+        self.begin(t)
         partners = np.array([self.partner(t)])
         return _back(self.channel.mix_pairs(self._row(values), partners, support)[0], values)
 
@@ -126,6 +131,14 @@ class Peer:
     def ledger(self) -> Ledger:
         """Bits that this node sent, by link."""
         return self.channel.ledger(self.channel.codec)
+
+    def begin(self, t: int) -> None:
+        """Round t begins. The deadline goes by how long the one before took; `mix` calls this by itself."""
+        now = time.monotonic()
+        if t > self.channel.t and self._began is not None:
+            self._links.deadline.observe(now - self._began)
+        self._began = now
+        self.channel.begin(t)
 
     def _row(self, values: Any) -> Values:
         row = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -29,6 +29,10 @@ class Job:
     attempt: int
     address: str  # where this process listens
     join_within: float = JOIN
+
+    def part(self, name: str) -> "Job":
+        """The same processes, with keys of their own in the store."""
+        return replace(self, store=c10d.PrefixStore(name, self.store))
 
     def publish(self, what: str, content: bytes) -> list[bytes]:
         """Give all processes something of ours, and get what each of them gives, in order of rank."""

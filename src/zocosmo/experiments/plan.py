@@ -40,6 +40,7 @@ KEYS = {
     "wire": (Literal[tuple(WIRES)], "nominal_f32"),
     "dtype": (Literal["float64", "float32"], "float64"),
     "diverged_above": (float, 1e12),
+    "on_lost_peer": (Literal["stop", "idle"], "stop"),
 }
 
 
@@ -74,6 +75,7 @@ class Plan:
     wire: str
     dtype: str
     diverged_above: float
+    on_lost_peer: str  # of the runtime; in the simulator nobody is lost
     config: Mapping[str, Any]  # resolved: what goes into the header of the log
 
     @property
@@ -98,6 +100,7 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     top["seeds"] = list(top["seeds"] if seeds is None else seeds)
     _check_top(config, top)
     settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
+    settled["on_lost_peer"] = top.pop("on_lost_peer")
     trials = tuple(_trials(config, top))
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
 

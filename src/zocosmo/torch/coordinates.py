@@ -1,0 +1,115 @@
+"""The parameters of a network as one d-vector."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zocosmo.core.support import Support
+from zocosmo.errors import InputError
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+Values = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+class Part(NamedTuple):
+    """What a support touches of the tensors of one type on one device."""
+
+    where: Index  # its coordinates in the support
+    tensors: list[int]
+    at: tuple[torch.Tensor, ...]  # for each of these tensors the places in it, row by row
+
+
+class Parameters:
+    """Tensors in a row as one d-vector, read and written where they lie: only q entries ever move.
+
+    A coordinate is a tensor and a place in it, counted row by row whatever the tensor's strides. Values are
+    read as float32, or as float64 if one of the tensors is, and rounded to each tensor's type when written.
+    Entries that would be written over by an equal number keep their bits, and so do those that are no number
+    and would be written over by none: what is put back is back to the bit, −0.0 and the payload of a NaN too.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        for k, tensor in enumerate(tensors):
+            check_tensor(k, tensor)
+        self.tensors = list(tensors)
+        self.offsets: Index = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
+        self.d = int(self.offsets[-1])
+        wide = any(tensor.dtype == torch.float64 for tensor in tensors)
+        self.value = torch.float64 if wide else torch.float32
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if wide else np.float32)
+        self._last: tuple[Support, list[Part]] | None = None
+
+    @torch.no_grad()
+    def restrict(self, support: Support) -> Values:
+        """Res_S of the parameters, in the shape of the support: one transfer for each device and type."""
+        out = np.empty(support.index.size, self.dtype)
+        for part in self._parts(support):
+            out[part.where] = self._read(part).to(self.value).cpu().numpy()
+        return out.reshape(support.index.shape)
+
+    @torch.no_grad()
+    def put(self, support: Support, values: Values) -> Self:
+        """Write the q entries of a support; one transfer for each device and type."""
+        if values.size != support.index.size:
+            raise InputError(f"{support.index.size} coordinates need as many values, got {values.shape}")
+        row, has_nan = values.reshape(-1), bool(np.isnan(values).any())
+        for part in self._parts(support):
+            now = self._read(part)
+            new = torch.from_numpy(row[part.where]).to(now.device, now.dtype)
+            same = (new == now) | (new.isnan() & now.isnan()) if has_nan else new == now
+            self._write(part, torch.where(same, now, new))
+        return self
+
+    def _read(self, part: Part) -> torch.Tensor:
+        return torch.cat([self.tensors[k].take(at) for k, at in zip(part.tensors, part.at, strict=True)])
+
+    def _write(self, part: Part, values: torch.Tensor) -> None:
+        pieces = torch.split(values, [len(at) for at in part.at])
+        for k, at, piece in zip(part.tensors, part.at, pieces, strict=True):
+            tensor = self.tensors[k]
+            if tensor.is_contiguous():
+                tensor.view(-1).index_copy_(0, at, piece)
+            else:
+                tensor.index_put_(tuple(torch.unravel_index(at, tensor.shape)), piece)
+
+    def _parts(self, support: Support) -> list[Part]:
+        """What a support touches. A round asks several times, so the last is kept."""
+        if self._last is None or self._last[0] is not support:
+            self._last = support, self._cut(support)
+        return self._last[1]
+
+    def _cut(self, support: Support) -> list[Part]:
+        if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
+            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
+        index = support.index.reshape(-1)
+        cuts = np.searchsorted(index, self.offsets)
+        sizes = np.diff(cuts)
+        local = index - np.repeat(self.offsets[:-1], sizes)
+        alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+        for k in np.flatnonzero(sizes).tolist():
+            alike.setdefault((self.tensors[k].device, self.tensors[k].dtype), []).append(k)
+        parts = []
+        for (device, _), tensors in alike.items():
+            where = np.concatenate([np.arange(cuts[k], cuts[k + 1]) for k in tensors])
+            at = torch.from_numpy(local[where]).to(device)  # in one piece: one transfer
+            parts.append(Part(where, tensors, torch.split(at, sizes[tensors].tolist())))
+        return parts
+
+
+def check_tensor(k: int, tensor: torch.Tensor) -> None:
+    """Refuse what cannot be read and written entry by entry."""
+    if tensor.dtype not in DTYPES or tensor.layout != torch.strided or tensor.is_meta:
+        found = f"{tensor.dtype}, {tensor.layout}, on {tensor.device}"
+        raise InputError(
+            f"parameter {k} is {found}; it must be dense, of float32, float16, bfloat16 or float64"
+        )
+    if any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride(), strict=True)):
+        raise InputError(
+            f"parameter {k}, {tuple(tensor.shape)}, has entries that share memory; pass its clone()"
+        )

@@ -54,6 +54,8 @@ def reference_page() -> str:
         "zocosmo.methods",
         "zocosmo.problems",
         "zocosmo.sim",
+        "zocosmo.dist",
+        "zocosmo.torch",
         "zocosmo.errors",
     ):
         loaded = importlib.import_module(module)

@@ -8,7 +8,16 @@ import pytest
 
 import zocosmo
 
-MODULES = ["zocosmo", "zocosmo.core", "zocosmo.graphs", "zocosmo.methods", "zocosmo.problems", "zocosmo.sim"]
+MODULES = [
+    "zocosmo",
+    "zocosmo.core",
+    "zocosmo.graphs",
+    "zocosmo.methods",
+    "zocosmo.problems",
+    "zocosmo.sim",
+    "zocosmo.dist",
+    "zocosmo.torch",
+]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -5,6 +5,9 @@
 Direction(d=1000000, q=4, index=[132365, 268355, 451137, 481347])
 """
 
+import importlib
+from types import ModuleType
+
 from zocosmo._version import __version__
 from zocosmo.blackbox.minimize import minimize
 from zocosmo.blackbox.optimizer import Optimizer
@@ -64,3 +67,10 @@ __all__ = [
     "suggest",
     "unframe",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`zocosmo.dist` and `zocosmo.torch` are imported when first asked for: they bring torch with them."""
+    if name in ("dist", "torch"):
+        return importlib.import_module(f"zocosmo.{name}")
+    raise AttributeError(f"module 'zocosmo' has no attribute {name!r}")

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-import zocosmo.cli.minimize  # each registers its commands
+import zocosmo.cli.dist  # each registers its commands
+import zocosmo.cli.minimize
 import zocosmo.cli.payload
 import zocosmo.cli.study
 import zocosmo.cli.tape  # noqa: F401

@@ -12,6 +12,14 @@ import typer
 from rich.table import Table
 
 from zocosmo.cli.common import app, output
+from zocosmo.cli.options import (
+    ConfigArgument,
+    CsvOption,
+    OutOption,
+    ReplaceOption,
+    ResumeOption,
+    SeedsOption,
+)
 from zocosmo.errors import InputError, check_known
 from zocosmo.files import replace_file
 
@@ -33,15 +41,16 @@ Bits = Annotated[
 
 @app.command()
 def run(
-    config: Annotated[Path, typer.Argument(help="A YAML file; configs/ has examples.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the log; runs/NAME if not given.")] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds in place of the config's: 1,2,3 or 1-40.")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a study that was stopped.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Start anew, whatever the folder holds.")
-    ] = False,
+    config: ConfigArgument,
+    out: OutOption = None,
+    seeds: SeedsOption = "",
+    resume: ResumeOption = False,
+    replace: ReplaceOption = False,
     processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 1,
-    csv: Annotated[bool, typer.Option("--csv", help="Write log.csv instead of log.parquet.")] = False,
+    states: Annotated[
+        bool, typer.Option("--states", help="Keep the last states of all nodes in states.npz.")
+    ] = False,
+    csv: CsvOption = False,
 ) -> None:
     """Run every trial of a config and write one log.
 
@@ -62,14 +71,20 @@ def run(
                 processes=processes,
                 tick=tick,
                 suffix=".csv" if csv else ".parquet",
+                states=states,
             )
         except KeyboardInterrupt:
             again = ["zocosmo", "run", str(config), "--out", str(folder), "--resume"]
-            again += ["--seeds", seeds] * bool(seeds) + ["--csv"] * csv
+            again += ["--seeds", seeds] * bool(seeds) + ["--states"] * states + ["--csv"] * csv
             print(f"zocosmo: stopped; what is done is kept. Go on with: {shlex.join(again)}", file=sys.stderr)
             raise
+    print(where(folder, log, csv=csv))
+
+
+def where(folder: Path, log: "Log", *, csv: bool) -> str:
+    """The file that a log is in, and what it holds."""
     name, lost = "log.csv" if csv else "log.parquet", int(log.rows["diverged"].sum())
-    print(f"{folder / name}: {len(plan.trials)} trials, {lost} diverged, {len(log.rows)} rows")
+    return f"{folder / name}: {log.rows['trial'].nunique()} trials, {lost} diverged, {len(log.rows)} rows"
 
 
 @app.command()

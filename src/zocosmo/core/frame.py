@@ -62,6 +62,13 @@ class Sealing(Protocol):
 
 def frame(header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None) -> bytes:
     """The message with its header; `session` is the fingerprint that the peers agreed on."""
+    return b"".join(frame_parts(header, message, d=d, session=session, seal=seal))
+
+
+def frame_parts(
+    header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None
+) -> tuple[bytes, bytes]:
+    """A frame as its header and what follows it, for those who copy them into a buffer of their own."""
     codec, value_type, round_, sender, size, sequence = header
     check_whole("a round", round_, 0, 2**64 - 1)
     check_whole("a sender", sender, 0, 2**32 - 1)
@@ -77,7 +84,7 @@ def frame(header: Header, message: Message, *, d: int, session: bytes, seal: Sea
     )
     if seal is not None:
         body = seal.close(body, round=round_, sequence=sequence, sender=sender, head=head)
-    return b"".join((head, _CHECKSUM.pack(extend(value(head), body)), body))
+    return head + _CHECKSUM.pack(extend(value(head), body)), body
 
 
 def unframe(
@@ -90,14 +97,14 @@ def unframe(
 ) -> tuple[Header, Message]:
     """Header and message of a frame that is whole, of this session and, if given, the one expected."""
     _check_session(session)
-    data = bytes(data)  # what was checked cannot change any more
-    if len(data) < _HEAD_BYTES:
-        raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(data)} bytes in all")
-    version, codec_id, value_id, sealed, sender, round_, counts, tag = _HEADER.unpack_from(data)
+    start, body = bytes(data[:_HEAD_BYTES]), bytes(data[_HEAD_BYTES:])  # what is checked now cannot change
+    if len(start) < _HEAD_BYTES:
+        raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(start)} bytes in all")
+    version, codec_id, value_id, sealed, sender, round_, counts, tag = _HEADER.unpack_from(start)
     if version != FRAME_VERSION:
         raise ForeignMessage(f"frame of version {version}, expected {FRAME_VERSION}; run the same release")
-    head, body = data[: _HEADER.size], data[_HEAD_BYTES:]
-    (checksum,) = _CHECKSUM.unpack_from(data, _HEADER.size)
+    head = start[: _HEADER.size]
+    (checksum,) = _CHECKSUM.unpack_from(start, _HEADER.size)
     if checksum != extend(value(head), body):
         raise CorruptMessage(
             f"checksum of a {len(data)}-byte frame does not match; it was damaged on its way"

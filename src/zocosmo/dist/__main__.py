@@ -4,17 +4,35 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from zocosmo.cli.study import as_seeds, progress
+from zocosmo.cli.options import (
+    JOIN,
+    BackendOption,
+    CheckpointOption,
+    ConfigArgument,
+    CsvOption,
+    DeadlineOption,
+    HandOutOption,
+    JoinOption,
+    KeyOption,
+    ListenOption,
+    LostOption,
+    OutOption,
+    ReplaceOption,
+    ResumeOption,
+    SeedsOption,
+    StatesOption,
+)
+from zocosmo.cli.study import as_seeds, progress, where
 from zocosmo.dist.handshake import hand_out
-from zocosmo.dist.rendezvous import JOIN, join
+from zocosmo.dist.rendezvous import Job, join
 from zocosmo.dist.run import Options, run_ranks
 from zocosmo.dist.seal import read_key
 from zocosmo.errors import ZocosmoError
-from zocosmo.experiments.plan import load_plan
+from zocosmo.experiments.plan import Plan, load_plan
 
 UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry a click of its own
 
@@ -23,32 +41,21 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @app.command()
 def run(
-    config: Annotated[Path, typer.Argument(help="A YAML file, the same as for zocosmo run.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the log; runs/NAME if not given.")] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds in place of the config's: 1,2,3 or 1-40.")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a study that was stopped.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Start anew, whatever the folder holds.")
-    ] = False,
-    checkpoint_every: Annotated[
-        int, typer.Option(min=0, help="Rounds between checkpoints; 0: as often as the log.")
-    ] = 0,
-    deadline: Annotated[
-        float | None, typer.Option(help="Seconds to wait for a peer; learnt from the rounds if not given.")
-    ] = None,
-    join_within: Annotated[float, typer.Option(help="Seconds in which all processes must be there.")] = JOIN,
-    key_file: Annotated[
-        Path | None, typer.Option(help="Seal messages under the key in this file (mode 600).")
-    ] = None,
-    listen: Annotated[
-        str | None, typer.Option(help="This machine's address for peers; needed on several machines.")
-    ] = None,
-    backend: Annotated[str, typer.Option(help="gloo, nccl or mpi.")] = "gloo",
-    seeds_from_rank_0: Annotated[
-        bool, typer.Option("--seeds-from-rank-0", help="Take the seeds that rank 0 has.")
-    ] = False,
-    states: Annotated[bool, typer.Option(help="Keep the last states in states.npz.")] = True,
-    csv: Annotated[bool, typer.Option("--csv", help="Write log.csv instead of log.parquet.")] = False,
+    config: ConfigArgument,
+    out: OutOption = None,
+    seeds: SeedsOption = "",
+    resume: ResumeOption = False,
+    replace: ReplaceOption = False,
+    checkpoint_every: CheckpointOption = 0,
+    deadline: DeadlineOption = None,
+    join_within: JoinOption = JOIN,
+    key_file: KeyOption = None,
+    listen: ListenOption = None,
+    backend: BackendOption = "gloo",
+    on_lost_peer: LostOption = None,
+    seeds_from_rank_0: HandOutOption = False,
+    states: StatesOption = True,
+    csv: CsvOption = False,
 ) -> None:
     """Run every trial of a config across processes, and write the log that zocosmo run would write.
 
@@ -60,6 +67,7 @@ def run(
     job = join(listen=listen, within=join_within)
     if seeds_from_rank_0:
         plan = load_plan(config, hand_out(job, plan.config["seeds"], key))
+    notice(plan, job)
     options = Options(
         resume=resume,
         replace_old=replace,
@@ -68,6 +76,7 @@ def run(
         deadline=deadline,
         key=key,
         backend=backend,
+        on_lost_peer=on_lost_peer or plan.on_lost_peer,
         suffix=".csv" if csv else ".parquet",
     )
     folder = Path("runs") / plan.name if out is None else out
@@ -77,9 +86,17 @@ def run(
     with progress(plan) as tick:
         log = run_ranks(plan, job, folder, options, tick)
     assert log is not None
-    lost = int(log.rows["diverged"].sum())
-    name = "log.csv" if csv else "log.parquet"
-    print(f"{folder / name}: {len(plan.trials)} trials, {lost} diverged, {len(log.rows)} rows")
+    print(where(folder, log, csv=csv))
+
+
+def notice(plan: Plan, job: Job) -> None:
+    """A line, once, where messages are longer than what is charged for them."""
+    if plan.wire == "nominal_f32" and plan.dtype != "float32" and job.rank == job.attempt == 0:
+        print(
+            f"zocosmo: wire nominal_f32: values cross in the type of the states ({plan.dtype}) "
+            "and are charged at 32 bits",
+            file=sys.stderr,
+        )
 
 
 def main() -> None:
@@ -90,7 +107,9 @@ def main() -> None:
         code = app(standalone_mode=False) or 0
     except (ZocosmoError, UserMistake) as error:
         text = error.format_message() if isinstance(error, UserMistake) else str(error)
-        print(f"zocosmo: rank {rank}: {' '.join(text.split())}", file=sys.stderr)
+        sys.stderr.write(
+            f"zocosmo: rank {rank}: {' '.join(text.split())}\n"
+        )  # whole, beside other ranks' lines
         code = 2
     except KeyboardInterrupt:
         code = 130

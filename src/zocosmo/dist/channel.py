@@ -1,6 +1,7 @@
 """The channel over torch.distributed: the same arithmetic as in memory, with frames between processes."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel, Index, Slot, Values, slots
 from zocosmo.core.fields import Message
-from zocosmo.core.frame import FRAME_BITS, Header, frame, unframe
+from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.values import F32, F64, ValueType
@@ -76,6 +77,8 @@ class TorchChannel(Channel):
         self.crossed: dict[Link, int] = {}  # bytes sent to other processes
         self.messages = 0  # in which they went
         self._key = key
+        self._host: list[int] = place.host.tolist()
+        self._lengths: dict[int, int] = {}
         self._at = {int(node): row for row, node in enumerate(self.nodes)}
         self._lines: dict[int, Line] = {}
         self._slots: dict[bool, list[Slot]] = {}
@@ -201,23 +204,22 @@ class TorchChannel(Channel):
 
     def _blobs(self, out: dict[int, Values], sizes: dict[int, int]) -> dict[int, Values]:
         """Eight-byte numbers to and from processes, in frames of their own."""
-        value, codec = F64, CODECS["values"]
-        first = int(self.nodes[0])
-        frames = {}
+        codec, frames, values = CODECS["values"], {}, {}
+        extra = self.framing.total // 8
+        pending = self.links.expect({peer: 8 * size + extra for peer, size in sizes.items()}, self.t)
         for peer, rows in out.items():
-            flat = np.ascontiguousarray(rows).reshape(-1).view(np.float64)
-            header = Header(codec, value, self.t, first, flat.size, self._count(peer, out=True))
-            frames[peer] = [
-                frame(header, Message(flat), d=MAX_D, session=self.session, seal=self._lines[peer].closing)
-            ]
-        lengths = {peer: self._frame_bytes(codec, MAX_D, size, value) for peer, size in sizes.items()}
-        got = self.links.exchange(frames, lengths, self.t)
-        values = {}
+            flat, line = np.ascontiguousarray(rows).reshape(-1).view(np.float64), self._lines[peer]
+            header = Header(codec, F64, self.t, int(self.nodes[0]), flat.size, line.sent)
+            line.sent += 1
+            frames[peer] = frame_parts(
+                header, Message(flat), d=MAX_D, session=self.session, seal=line.closing
+            )
+        got = self.links.exchange(frames, pending)
         for peer, size in sizes.items():
-            origin = int(self.place.parts[peer][0])
-            expect = Header(codec, value, self.t, origin, size, self._count(peer, out=False))
-            opening = self._lines[peer].opening
-            _, message = unframe(got[peer], d=MAX_D, session=self.session, expect=expect, seal=opening)
+            origin, line = int(self.place.parts[peer][0]), self._lines[peer]
+            expect = Header(codec, F64, self.t, origin, size, line.received)
+            line.received += 1
+            _, message = unframe(got[peer], d=MAX_D, session=self.session, expect=expect, seal=line.opening)
             values[peer] = message.values
         return values
 
@@ -246,7 +248,7 @@ class TorchChannel(Channel):
                 expected.append(Awaited((i, j), i, size))
         return sent, expected
 
-    @property
+    @cached_property
     def _crossing(self) -> list[Link]:
         """Links between this process and others, in order."""
         return [link for link in self.place.graph.links if (link[0] in self._at) != (link[1] in self._at)]
@@ -255,43 +257,40 @@ class TorchChannel(Channel):
         self, sent: Sequence[Sent], expected: Sequence[Awaited], *, by_origin: bool = False
     ) -> dict[Link, Message]:
         """All of a stage at once; messages by link, or by (origin, origin) where one link carries several."""
-        host, d = self.place.host, self.d
+        sizes = [self._frame_bytes(each.size) for each in expected]
+        lengths: dict[int, int] = {}
+        for each, size in zip(expected, sizes, strict=True):
+            peer = self._host[each.link[0]]
+            lengths[peer] = lengths.get(peer, 0) + size
+        pending = self.links.expect(lengths, self.t)
         frames: dict[int, list[bytes]] = {}
         for link, origin, message in sent:
-            peer = int(host[link[1]])
-            header = Header(
-                self._layout(message.values.size),
-                self.value,
-                self.t,
-                origin,
-                message.values.size,
-                self._count(peer, out=True),
-            )
-            data = frame(header, message, d=d, session=self.session, seal=self._lines[peer].closing)
-            frames.setdefault(peer, []).append(data)
-            self.crossed[link] = self.crossed.get(link, 0) + len(data)
+            head, body = self._frame(self._host[link[1]], origin, message)
+            frames.setdefault(self._host[link[1]], []).extend((head, body))
+            self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
             self.messages += 1
-        lengths: dict[int, int] = {}
-        sizes = [self._frame_bytes(self._layout(each.size), d, each.size, self.value) for each in expected]
-        for each, size in zip(expected, sizes, strict=True):
-            peer = int(host[each.link[0]])
-            lengths[peer] = lengths.get(peer, 0) + size
-        got = self.links.exchange(frames, lengths, self.t)
+        got = self.links.exchange(frames, pending)
         read, out = dict.fromkeys(got, 0), {}
         for each, size in zip(expected, sizes, strict=True):
-            peer = int(host[each.link[0]])
+            peer = self._host[each.link[0]]
             data = got[peer][read[peer] : read[peer] + size]
             read[peer] += size
             out[(each.origin, each.origin) if by_origin else each.link] = self._accept(data, each, peer)
         return out
 
-    def _accept(self, data: bytes, each: Awaited, peer: int) -> Message:
+    def _frame(self, peer: int, origin: int, message: Message) -> tuple[bytes, bytes]:
+        size, line = message.values.size, self._lines[peer]
+        header = Header(self._layout(size), self.value, self.t, origin, size, line.sent)
+        line.sent += 1
+        return frame_parts(header, message, d=self.d, session=self.session, seal=line.closing)
+
+    def _accept(self, data: bytes | memoryview, each: Awaited, peer: int) -> Message:
         """The message awaited, or an error that says what came instead."""
-        codec, sequence = self._layout(each.size), self._count(peer, out=False)
-        expect = Header(codec, self.value, self.t, each.origin, each.size, sequence)
-        opening = self._lines[peer].opening
-        _, message = unframe(data, d=self.d, session=self.session, expect=expect, seal=opening)
-        if not all_finite(message.values):
+        line = self._lines[peer]
+        expect = Header(self._layout(each.size), self.value, self.t, each.origin, each.size, line.received)
+        line.received += 1
+        _, message = unframe(data, d=self.d, session=self.session, expect=expect, seal=line.opening)
+        if not np.isfinite(message.values).all():
             raise NonFiniteMessage(
                 f"message from node {each.origin} in round {self.t} has values that are not finite; the run "
                 "diverges: lower eta"
@@ -306,10 +305,6 @@ class TorchChannel(Channel):
 
     def _message(self, values: Values, index: Any) -> Message:
         """Values as they cross: of the wire's type, with coordinates where the codec names them."""
-        if not all_finite(values):
-            raise NonFiniteMessage(
-                f"values to be sent in round {self.t} are not finite; the run diverges: lower eta"
-            )
         if values.dtype != self.value.dtype:
             values = self.value.round(values)
         carries = self._layout(values.size).field.carries
@@ -323,17 +318,12 @@ class TorchChannel(Channel):
     def _layout(self, size: int) -> Codec:
         return CODECS["dense" if size == self.d and self.codec != "seed_scalar" else self.codec]
 
-    def _frame_bytes(self, codec: Codec, d: int, size: int, value: ValueType) -> int:
-        return (codec.bits(d, size, value).total + self.framing.total) // 8
-
-    def _count(self, peer: int, *, out: bool) -> int:
-        """The number of the next message to or from a peer in this round."""
-        line = self._lines[peer]
-        if out:
-            line.sent += 1
-            return line.sent - 1
-        line.received += 1
-        return line.received - 1
+    def _frame_bytes(self, size: int) -> int:
+        """How long the frame of a message of `size` values is."""
+        if size not in self._lengths:
+            bits = self._layout(size).bits(self.d, size, self.value).plus(self.framing)
+            self._lengths[size] = bits.total // 8
+        return self._lengths[size]
 
     def _rows(self, u: Support | None) -> Sequence[Any]:
         """Coordinates of each node here."""
@@ -390,15 +380,6 @@ class _Tree:
         """Whose messages cross a link: of the nodes behind it, seen from where it leads."""
         behind = self.below[link[0]] if up else set(range(self.n)) - self.below[link[1]]
         return sorted(behind)
-
-
-def all_finite(values: Values) -> bool:
-    """Whether all are finite: by their squares, which costs less, and one by one where those overflow."""
-    flat = values.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if flat.dtype != np.float16 and np.isfinite(np.dot(flat, flat)):
-            return True
-    return bool(np.isfinite(flat).all())
 
 
 def _index(message: Message, d: int) -> Index:

@@ -1,6 +1,6 @@
 """Checkpoints of one process: tensors in safetensors, the rest in JSON, and whole or not there.
 
-The JSON is written last and holds a hash of the tensors, so that a checkpoint without it, or whose hash does
+The JSON is written last and holds a hash of all of it, so that a checkpoint without it, or whose hash does
 not fit, counts for nothing. Whatever happens while one is written, those before it stay.
 """
 
@@ -41,7 +41,8 @@ class Checkpoints:
 
     def save(self, position: Position, arrays: Arrays, about: dict[str, Any]) -> None:
         data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-        text = json.dumps({"stamp": self.stamp, "tensors": _hash(data), "about": about})
+        rest = json.dumps(about)
+        text = json.dumps({"stamp": self.stamp, "hash": _hash(data + rest.encode()), "about": rest})
         replace_file(self._tensors(position), lambda path: path.write_bytes(data))
         replace_file(self._json(position), lambda path: path.write_text(text, encoding="utf-8"))
         for old in self._named()[: -self.keep]:
@@ -53,12 +54,12 @@ class Checkpoints:
 
     def load(self, position: Position) -> tuple[Arrays, dict[str, Any]] | None:
         try:
-            about = json.loads(self._json(position).read_text(encoding="utf-8"))
+            kept = json.loads(self._json(position).read_text(encoding="utf-8"))
             data = self._tensors(position).read_bytes()
-            if about["stamp"] != self.stamp or about["tensors"] != _hash(data):
+            if kept["stamp"] != self.stamp or kept["hash"] != _hash(data + kept["about"].encode()):
                 return None
-            return {name: array.copy() for name, array in load(data).items()}, about["about"]
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            return {name: array.copy() for name, array in load(data).items()}, json.loads(kept["about"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
             return None
 
     def clear(self) -> None:

@@ -45,13 +45,13 @@ def hand_out(job: Job, seeds: Sequence[Seed] | None, key: bytes | None = None) -
     label = b"seeds" + b"".join(salts)  # new at every start, so that no old seeds can be handed in
     if job.rank == 0:
         if not seeds:
-            raise InputError(
-                "rank 0 hands out the seeds and has none; give it --seeds, or seeds in its config"
-            )
+            error = InputError("rank 0 hands out the seeds and has none; give it seeds, or --seeds")
+            job.tell(why=str(error))
+            raise error
         text = json.dumps([{"hex": s.hex()} if isinstance(s, bytes) else s for s in seeds]).encode()
         job.store.set("seeds", text if key is None else seal_blob(key, label, text))
         return list(seeds)
-    data = job.store.get("seeds")
+    data = job.fetch("seeds", 0)
     given = json.loads(data if key is None else open_blob(key, label, data))
     return [bytes.fromhex(each["hex"]) if isinstance(each, dict) else each for each in given]
 

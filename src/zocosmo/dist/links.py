@@ -7,12 +7,11 @@ with it. Exchanges go through the peers in the order of an edge colouring (`grap
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed
 
@@ -37,21 +36,22 @@ class Buffer:
     def __init__(self, size: int, device: torch.device) -> None:
         self.here = torch.empty(size, dtype=torch.uint8)
         self.tensor = self.here if device.type == "cpu" else torch.empty_like(self.here, device=device)
-        self.view = self.here.numpy()
+        self.view = memoryview(self.here.numpy())  # type: ignore[arg-type]
 
     def fill(self, parts: Iterable[bytes]) -> torch.Tensor:
         at = 0
         for part in parts:
-            self.view[at : at + len(part)] = np.frombuffer(part, np.uint8)
+            self.view[at : at + len(part)] = part
             at += len(part)
         if self.tensor is not self.here:
             self.tensor.copy_(self.here)
         return self.tensor
 
-    def read(self) -> bytes:
+    def read(self) -> memoryview:
+        """What is in it now; to be copied before the next message comes."""
         if self.tensor is not self.here:
             self.here.copy_(self.tensor)
-        return self.view.tobytes()
+        return self.view
 
 
 @dataclass
@@ -61,6 +61,20 @@ class Waiting:
     peer: int = -1
     round: int = 0
     since: float = 0.0
+
+
+@dataclass
+class Pending:
+    """What is expected of peers in round t, and since when."""
+
+    t: int
+    since: float
+    sizes: dict[int, int]
+    works: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.since
 
 
 class Links:
@@ -127,32 +141,50 @@ class Links:
         self._groups.pop(peer, None)
         self._buffers = {key: kept for key, kept in self._buffers.items() if key[0] != peer}
 
-    def exchange(
-        self, out: Mapping[int, Iterable[bytes]], sizes: Mapping[int, int], t: int
-    ) -> dict[int, bytes]:
-        """Send to peers what is in `out`, and get from peers as many bytes as `sizes` says."""
-        order, started = self.in_order({*out, *sizes}), {}
-        since, seconds = time.monotonic(), self.deadline.seconds
+    def expect(self, sizes: Mapping[int, int], t: int) -> "Pending":
+        """Get ready for as many bytes from peers as `sizes` says, before we have anything to send.
+
+        Gloo sends when the other end is ready: the sooner it is, the less anyone waits.
+        """
+        pending = Pending(t, time.monotonic(), dict(sizes))
+        for peer in self.in_order(sizes) if len(sizes) > 1 else sizes:
+            pending.works[peer] = self._call(
+                peer, pending, "recv", self._buffer(peer, sizes[peer], False).tensor
+            )
+        return pending
+
+    def exchange(self, out: Mapping[int, Sequence[bytes]], pending: "Pending") -> dict[int, memoryview]:
+        """Send to peers what is in `out`, and get what is expected of them."""
+        order = (
+            self.in_order({*out, *pending.sizes})
+            if len(out) + len(pending.sizes) > 2
+            else {**out, **pending.sizes}
+        )
+        sent = {}
         for peer in order:
-            try:
-                started[peer] = self._start(peer, out.get(peer), sizes.get(peer, 0), t % TAGS)
-            except RuntimeError as error:
-                raise self.lost(peer, t, time.monotonic() - since, error) from error
-        got = {}
+            if peer in out:
+                parts = out[peer]
+                filled = self._buffer(peer, sum(map(len, parts)), True).fill(parts)
+                sent[peer] = self._call(peer, pending, "send", filled)
         for peer in order:
-            self._waiting = Waiting(peer, t, since)
+            self._waiting = Waiting(peer, pending.t, pending.since)
             try:
-                for work in started[peer]:
-                    left = max(0.001, seconds - (time.monotonic() - since))
-                    work.wait(timedelta(seconds=left))
+                for work in (sent.get(peer), pending.works.get(peer)):
+                    if work is not None:
+                        work.wait(timedelta(seconds=max(0.001, self.deadline.seconds - pending.elapsed)))
             except RuntimeError as error:
-                raise self.lost(peer, t, time.monotonic() - since, error) from error
+                raise self.lost(peer, pending.t, pending.elapsed, error) from error
             finally:
                 self._waiting = Waiting()
-            if peer in sizes:
-                got[peer] = self._buffers[peer, sizes[peer], False].read()
-        self.waited += time.monotonic() - since
-        return got
+        self.waited += pending.elapsed
+        return {peer: self._buffers[peer, size, False].read() for peer, size in pending.sizes.items()}
+
+    def _call(self, peer: int, pending: "Pending", what: str, tensor: torch.Tensor) -> Any:
+        group, place = self._groups[peer]
+        try:
+            return getattr(group, what)([tensor], place, pending.t % TAGS)
+        except RuntimeError as error:
+            raise self.lost(peer, pending.t, pending.elapsed, error) from error
 
     def lost(self, peer: int, t: int | None, elapsed: float, error: Exception) -> PeerLost:
         """The error that names peer, round and time, and what the first to end had to say."""
@@ -171,17 +203,6 @@ class Links:
         self._closed.set()
         self._groups.clear()
         self._buffers.clear()
-
-    def _start(self, peer: int, parts: Iterable[bytes] | None, size: int, tag: int) -> list[Any]:
-        group, place = self._groups[peer]
-        works = []
-        if size:
-            works.append(group.recv([self._buffer(peer, size, False).tensor], place, tag))
-        if parts is not None:
-            parts = list(parts)
-            filled = self._buffer(peer, sum(map(len, parts)), True).fill(parts)
-            works.append(group.send([filled], place, tag))
-        return works
 
     def _buffer(self, peer: int, size: int, outgoing: bool) -> Buffer:
         key = peer, size, outgoing

@@ -152,7 +152,8 @@ class Peer:
     def _manifest(self) -> Manifest:
         assert self._seed is not None
         value = WIRES[self._wire].value
-        rest = {"dtype": self._dtype, "wire": self._wire, "code": f"{__version__} {source_hash()[:16]}"}
+        code, sealed = f"{__version__} {source_hash()[:16]}", self._key is not None
+        rest: dict[str, Scalar] = {"dtype": self._dtype, "wire": self._wire, "code": code, "sealed": sealed}
         return Manifest(
             seed_commitment=commitment(self._seed),
             d=self.world.d,

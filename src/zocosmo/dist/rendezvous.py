@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,6 +18,7 @@ c10d: Any = torch.distributed
 LOCAL = ("localhost", "127.0.0.1", "::1")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 JOIN = 120.0  # seconds that processes have to come together
+POLL = 0.01  # seconds between looks at the store
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,23 @@ class Job:
     def publish(self, what: str, content: bytes) -> list[bytes]:
         """Give all processes something of ours, and get what each of them gives, in order of rank."""
         self.store.set(f"{what}/{self.rank}", content)
-        keys = [f"{what}/{rank}" for rank in range(self.world)]
-        try:
-            self.store.wait(keys, timedelta(seconds=self.join_within))
-        except (RuntimeError, ValueError) as error:
-            missing = [rank for rank, key in enumerate(keys) if not self.has(key)]
-            raise PeerLost(
-                f"{', '.join(f'rank {rank}' for rank in missing)} did not come within "
-                f"{self.join_within:g} s ({what}); start all {self.world} processes, or look at their logs"
-            ) from error
-        return [self.store.get(key) for key in keys]
+        return [self.fetch(f"{what}/{rank}", rank) for rank in range(self.world)]
+
+    def fetch(self, key: str, rank: int) -> bytes:
+        """What a process puts into the store, once it is there; not if it ends, or is late."""
+        since = time.monotonic()
+        while not self.has(key):
+            if self.has("ended") and not self.has(key):
+                first = json.loads(self.store.get("ended"))
+                raise PeerLost(f"the first to end was rank {first['rank']}: {first['why']}")
+            if time.monotonic() - since > self.join_within:
+                raise PeerLost(
+                    f"rank {rank} did not come within {self.join_within:g} s ({key}); start all {self.world} "
+                    "processes, or look at their logs"
+                )
+            time.sleep(POLL)
+        data: bytes = self.store.get(key)
+        return data
 
     def tell(self, **about: Any) -> dict[str, Any] | None:
         """Leave word for the others of why this process ends; gives what was said first, by whomever."""

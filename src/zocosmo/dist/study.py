@@ -25,7 +25,7 @@ from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.ranklog import RankLog, merge
 from zocosmo.dist.rendezvous import Job
-from zocosmo.errors import InputError
+from zocosmo.errors import InputError, ZocosmoError
 from zocosmo.experiments.folder import Columns, Folder, Part
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.run import Progress, Rows, Tick, make_frame
@@ -59,7 +59,7 @@ class Study:
         self.every = options.checkpoint_every or plan.log_every
         for graph in {trial.graph_of() for trial in plan.trials}:
             Place(graph, job.world)  # refuses more processes than nodes
-        self.manifests = [manifest(plan, trial, options.on_lost_peer) for trial in plan.trials]
+        self.manifests = [manifest(plan, trial, options) for trial in plan.trials]
         self.mine = out / "ranks" / f"{job.rank:03d}"
         self.incarnation = 0  # how often this process has come back
 
@@ -69,6 +69,9 @@ class Study:
         try:
             with self._folder() as (folder, done):
                 return done if self.said["finished"] else self._trials(folder)
+        except ZocosmoError as error:
+            self.job.tell(why=str(error))  # before peers see the connections close
+            raise
         finally:
             self.links.close()
 
@@ -216,7 +219,7 @@ class Study:
         return log if self.job.rank == 0 else None
 
 
-def manifest(plan: Plan, trial: Trial, on_lost_peer: str) -> Manifest:
+def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
     """What all processes must agree on about a trial."""
     run, method = trial.run(), trial.method
     settings = {
@@ -231,7 +234,8 @@ def manifest(plan: Plan, trial: Trial, on_lost_peer: str) -> Manifest:
         "rounds": plan.rounds,
         "log_every": plan.log_every,
         "dtype": plan.dtype,
-        "on_lost_peer": on_lost_peer,
+        "on_lost_peer": options.on_lost_peer,
+        "sealed": options.key is not None,
         "wire": plan.wire,
         "diverged_above": min(plan.diverged_above, 1e308),
         "code": f"{__version__} {source_hash()[:16]}",

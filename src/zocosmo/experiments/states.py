@@ -31,7 +31,7 @@ def read_states(path: Path) -> States | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             found = dict(archive)
     except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} holds no states ({error}); run the study again with --replace") from None

@@ -1,0 +1,242 @@
+"""How long a message takes between two processes of this machine   [tab:appendix_two_process_transport]
+
+One way, as the paper sends: contiguous tensors, then an acknowledgement of one byte. Both ways at once, as
+the runtime does: bare tensors, which is the floor, then frames through its channel, then a whole mix.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from statistics import quantiles
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.distributed
+
+from zocosmo.core.fields import Message
+from zocosmo.core.frame import FRAME_BITS, Header, frame
+from zocosmo.core.message import CODECS
+from zocosmo.core.support import Support, check_size, draw_support
+from zocosmo.core.tape import Tape
+from zocosmo.core.values import F32
+from zocosmo.dist.channel import TorchChannel
+from zocosmo.dist.launch import launch
+from zocosmo.dist.links import Links
+from zocosmo.dist.place import Place
+from zocosmo.dist.rendezvous import Job, join
+from zocosmo.errors import InputError, check_whole
+from zocosmo.graphs.graph import path
+
+c10d: Any = torch.distributed
+
+D, Q = 2_523_136, 8192  # the trainable coordinates of the paper's LoRA model, and those in a message
+TRIALS, REPEATS = 31, 300
+DENSE_SHARE = 10  # dense messages are repeated so many times less often
+SESSION, KEY = bytes(32), bytes(range(32))
+PAPER = {"values": 127.2, "indexed": 162.8, "dense": 2690.0}  # µs, on the authors' machine
+
+
+class Timed(NamedTuple):
+    """One thing to time: both processes call `once` as often."""
+
+    name: str
+    about: str
+    bytes: int  # that one process sends, without what the transport adds
+    floor: str  # the name of what it is compared with
+    once: Callable[[], object]
+    share: int = 1
+
+
+def bench_link(*, d: int = D, q: int = Q, trials: int = TRIALS, repeats: int = REPEATS) -> dict[str, Any]:
+    """Start two processes, have them time everything, and give what was found."""
+    check_size(d, q)
+    check_whole("--trials", trials, 1)
+    check_whole("--repeats", repeats, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        to = Path(folder) / "link.json"
+        asked = json.dumps({"d": d, "q": q, "trials": trials, "repeats": repeats})
+        code = launch([sys.executable, "-m", "zocosmo.dist.bench", asked, str(to)], 2)
+        if code == 130:
+            raise KeyboardInterrupt
+        if code or not to.exists():
+            raise InputError(f"the two processes ended with code {code}; what they said stands above")
+        report: dict[str, Any] = json.loads(to.read_text(encoding="utf-8"))
+    return report
+
+
+def main(line: Sequence[str]) -> None:
+    """One of the two processes; the one of rank 0 keeps the time."""
+    asked, to = json.loads(line[0]), Path(line[1])
+    torch.set_num_threads(1)
+    job = join()
+    timed = [*transfers(job, asked["d"], asked["q"]), *exchanges(job, asked["d"], asked["q"])]
+    meet = exchange(bare_group(job, "meet"), job, 1)
+    seconds = take_turns(timed, trials=asked["trials"], repeats=asked["repeats"], meet=meet)
+    if job.rank == 0:
+        report = {**asked, "torch": torch.__version__, "rows": rows(timed, seconds)}
+        to.write_text(json.dumps(report), encoding="utf-8")
+    job.publish("done", b"")
+
+
+def take_turns(
+    timed: Sequence[Timed], *, trials: int, repeats: int, meet: Callable[[], object]
+) -> dict[str, list[float]]:
+    """Seconds of each, trial by trial; who comes first rotates, so that nobody has the best place."""
+    seconds: dict[str, list[float]] = {each.name: [] for each in timed}
+    for each in timed:
+        each.once()
+    for trial in range(trials):
+        first = trial % len(timed)
+        for each in (*timed[first:], *timed[:first]):
+            times = max(1, repeats // each.share)
+            meet()
+            start = time.perf_counter()
+            for _ in range(times):
+                each.once()
+            seconds[each.name].append((time.perf_counter() - start) / times)
+    return seconds
+
+
+def rows(timed: Sequence[Timed], seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """What was found, in µs: medians, the middle half of the trials, and how it compares."""
+    middle = {name: _quarters(taken) for name, taken in seconds.items()}
+    out = []
+    for each in timed:
+        low, median, high = (1e6 * part for part in middle[each.name])
+        ratio, paper = middle[each.name][1] / middle[each.floor][1], PAPER.get(each.name)
+        out.append(
+            {
+                **{"name": each.name, "about": each.about, "bytes": each.bytes},
+                **{"median_us": median, "low_us": low, "high_us": high, "floor": each.floor, "ratio": ratio},
+                **{"paper_us": paper, "paper_ratio": None if paper is None else paper / PAPER["values"]},
+            }
+        )
+    return out
+
+
+def _quarters(taken: Sequence[float]) -> list[float]:
+    return [taken[0]] * 3 if len(taken) == 1 else quantiles(taken, n=4, method="inclusive")
+
+
+# One way, with an acknowledgement
+
+
+def transfers(job: Job, d: int, q: int) -> list[Timed]:
+    """The paper's messages, and our own frame that names coordinates, from rank 0 to rank 1."""
+    group, values, index = bare_group(job, "transfer"), torch.zeros(q), torch.arange(q, dtype=torch.int32)
+    header = Header(CODECS["indexed"], F32, 0, 0, q)
+    packed = frame(header, Message(values.numpy(), np.arange(q)), d=d, session=SESSION)
+    messages = {
+        "values": ("value-only, 1 tensor", [values], 1),
+        "indexed": ("indexed, 2 tensors", [values, index], 1),
+        "packed": (
+            "indexed, 1 tensor: our frame",
+            [torch.frombuffer(bytearray(packed), dtype=torch.uint8)],
+            1,
+        ),
+        "dense": ("dense, 1 tensor", [torch.zeros(d)], DENSE_SHARE),
+    }
+    return [
+        Timed(name, about, sum(t.nbytes for t in tensors), "values", transfer(group, job, tensors), share)
+        for name, (about, tensors, share) in messages.items()
+    ]
+
+
+def transfer(group: Any, job: Job, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+    """One after the other; the sender waits for one byte."""
+    byte = torch.zeros(1, dtype=torch.uint8)
+
+    def send() -> None:
+        for tensor in tensors:
+            group.send([tensor], 1, 0).wait()
+        group.recv([byte], 1, 0).wait()
+
+    def receive() -> None:
+        for tensor in tensors:
+            group.recv([tensor], 0, 0).wait()
+        group.send([byte], 0, 0).wait()
+
+    return receive if job.rank else send
+
+
+# Both ways at once
+
+
+def exchanges(job: Job, d: int, q: int) -> list[Timed]:
+    """The floor, and what stands on it: frames, seals, and a mix of states of d coordinates."""
+    links = Links(job, quiet=True)
+    support = draw_support(Tape(0), 0, d=d, q=q)
+    x = np.random.default_rng(job.rank).standard_normal((1, d), np.float32)
+    values = support.restrict(x)
+    size = 4 * q + FRAME_BITS.total // 8
+
+    def channel(codec: str = "values", key: bytes | None = None) -> TorchChannel:
+        place = Place(path(2), 2)
+        return TorchChannel(
+            place, links, d=d, wire="f32", codec=codec, dtype=np.float32, session=SESSION, key=key
+        )
+
+    plain, sealed, indexed = channel(), channel(key=KEY), channel("indexed")
+    raw = exchange(bare_group(job, "exchange"), job, size)
+    named = (CODECS["indexed"].bits(d, q).total + FRAME_BITS.total) // 8
+    return [
+        Timed("raw", "bare tensors of the same bytes", size, "raw", raw),
+        Timed("framed", "value-only through the channel", size, "raw", swap(plain, values, support)),
+        Timed("sealed", "the same, sealed", size + 16, "framed", swap(sealed, values, support)),
+        Timed("named", "indexed through the channel", named, "framed", swap(indexed, values, support)),
+        Timed("mix", "restrict, exchange, average, put", size, "raw", mix(plain, x, support)),
+    ]
+
+
+def exchange(group: Any, job: Job, size: int) -> Callable[[], None]:
+    ours, theirs = (torch.zeros(size, dtype=torch.uint8) for _ in range(2))
+    peer = 1 - job.rank
+
+    def once() -> None:
+        waiting = group.recv([theirs], peer, 0), group.send([ours], peer, 0)
+        for work in waiting:
+            work.wait()
+
+    return once
+
+
+def swap(channel: TorchChannel, values: Any, support: Support) -> Callable[[], Any]:
+    """Values of the other node, as any method gets them: in a round of its own."""
+    partners = 1 - channel.nodes
+
+    def once() -> Any:
+        channel.begin(channel.t + 1)
+        return channel._swap(values, partners, support)
+
+    return once
+
+
+def mix(channel: TorchChannel, x: Any, support: Support) -> Callable[[], Any]:
+    partners = 1 - channel.nodes
+
+    def once() -> Any:
+        channel.begin(channel.t + 1)
+        mixed = channel.mix_pairs(support.restrict(x), partners, support)
+        return support.put(x, mixed, out=x)
+
+    return once
+
+
+# The two processes
+
+
+def bare_group(job: Job, name: str) -> Any:
+    """A group of Gloo's over 127.0.0.1, without anything of ours."""
+    options = c10d.ProcessGroupGloo._Options()
+    options._devices = [c10d.ProcessGroupGloo.create_device(hostname=job.address)]
+    options._threads, options._timeout = 1, timedelta(seconds=60)
+    return c10d.ProcessGroupGloo(c10d.PrefixStore(f"bench/{name}", job.store), job.rank, 2, options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,70 @@
+"""Plans that cover what the runtime must do as the simulator does it: methods, codecs, graphs, wires."""
+
+import json
+
+KEY = "5a" * 32
+STEP = {"eta": 0.015625, "mu": 0.0009765625}
+SPARSE = {**STEP, "q": 5}
+ALL = ["values", "indexed", "plain", "delta"]
+
+EVERY = [  # of every method every codec; q does not divide d, so that balanced epochs end in a short round
+    {"kind": "cosmo", **SPARSE, "codec": ALL},
+    {"kind": "cosmo", **SPARSE, "passes": 2, "beta": 0.5, "rule": "balanced", "codec": ["values", "delta"]},
+    {"kind": "edge_local", **SPARSE, "beta": 0.5, "coupling": ["G", "S", "I"]},
+    {"kind": "edge_local", **SPARSE, "coupling": "S", "rule": "balanced", "codec": ALL[1:]},
+    {"kind": "rand_k", **SPARSE, "beta": 0.5, "codec": ALL},
+    {"kind": "com_dszo", **SPARSE, "codec": ["indexed", "plain", "delta"]},
+    {"kind": "dense", **STEP},
+    {"kind": "flood", **STEP},
+]
+ONE_EACH = [
+    {"kind": "cosmo", **SPARSE, "codec": "indexed", "passes": 2, "beta": 0.5},
+    {"kind": "edge_local", **SPARSE, "coupling": "I", "beta": 0.5},
+    {"kind": "rand_k", **SPARSE},
+    {"kind": "com_dszo", **SPARSE},
+    {"kind": "dense", **STEP},
+    {"kind": "flood", **STEP},
+]
+TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
+
+QUADRATIC = {"kind": "quadratic", "d": 12, "omega": 0.5, "zeta": 1.0, "sigma": 0.25}
+ROSENBROCK = {"kind": "rosenbrock", "d": 12}
+LOGISTIC = {"kind": "logistic", "batch": 8}  # d = 31
+
+WIRES = [("f64", "float64"), ("f32", "float64"), ("f32", "float32"), ("f16", "float64")]
+WIRES += [("f16", "float32"), ("bf16", "float64"), ("bf16", "float32")]
+WIRES += [("nominal_f32", "float64"), ("nominal_f32", "float32")]
+
+
+def graphs(n, kinds=("ring", "path", "star", "grid", "complete", "erdos_renyi")):
+    listed = {kind: {"kind": kind, "n": n} for kind in kinds}
+    if "erdos_renyi" in listed:
+        listed["erdos_renyi"]["p"] = 0.6
+    return list(listed.values())
+
+
+def config(methods, on, *, problem=QUADRATIC, wire=("f64", "float64"), rounds=4, seeds=(7,)):
+    """The text of a config; YAML takes JSON."""
+    return json.dumps(
+        {
+            "problem": problem,
+            "graphs": on,
+            "methods": methods,
+            "seeds": list(seeds),
+            "rounds": rounds,
+            "log_every": 2,
+            "wire": wire[0],
+            "dtype": wire[1],
+        }
+    )
+
+
+def case(name, folder, text, **more):
+    """One entry of the driver's list; checkpoints are another test's business."""
+    return {
+        "name": name,
+        "config": text,
+        "out": str(folder / name),
+        "options": {"checkpoint_every": 10**6},
+        **more,
+    }

@@ -46,6 +46,8 @@ bench: $(TORCH) ## every benchmark, each against its floor or peer in the same r
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/link.py
+	$(BIN)/python benchmarks/hangs.py
 
 docs: $(STAMP) ## the documentation, served on localhost
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve

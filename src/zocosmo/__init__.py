@@ -5,8 +5,8 @@
 Direction(d=1000000, q=4, index=[132365, 268355, 451137, 481347])
 """
 
-import importlib
-from types import ModuleType
+import importlib as _importlib
+from types import ModuleType as _ModuleType
 
 from zocosmo._version import __version__
 from zocosmo.blackbox.minimize import minimize
@@ -69,8 +69,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> _ModuleType:
     """`zocosmo.dist` and `zocosmo.torch` are imported when first asked for: they bring torch with them."""
     if name in ("dist", "torch"):
-        return importlib.import_module(f"zocosmo.{name}")
+        return _importlib.import_module(f"zocosmo.{name}")
     raise AttributeError(f"module 'zocosmo' has no attribute {name!r}")

@@ -29,12 +29,9 @@ class Tin:
     def peers(self):
         return [1 - self.job.rank]
 
-    def expect(self, sizes, t):
-        return sizes
-
-    def exchange(self, out, pending):
-        self.sent += [head + body for parts in out.values() for head, body in batched(parts, 2)]
-        return dict.fromkeys(pending, self.next)
+    def exchange(self, make, sizes, t):
+        self.sent += [head + body for parts in make().values() for head, body in batched(parts, 2)]
+        return dict.fromkeys(sizes, self.next)
 
 
 def batched(parts, n):

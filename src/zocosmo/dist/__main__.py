@@ -59,7 +59,7 @@ def run(
 ) -> None:
     """Run every trial of a config across processes, and write the log that zocosmo run would write.
 
-    Example: torchrun --nproc-per-node 4 -m zocosmo.dist configs/ring4.yaml --out runs/ring4
+    Example: torchrun --nproc-per-node 4 -m zocosmo.dist configs/runtime.yaml --out runs/runtime
     """
     key = None if key_file is None else read_key(key_file)
     given = as_seeds(seeds) if seeds else None
@@ -101,7 +101,7 @@ def notice(plan: Plan, job: Job) -> None:
 
 def main() -> None:
     """As the command `zocosmo`: a mistake is one line that names the rank, and exit code 2."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once, even in the middle of a wait: files are whole
     rank = os.environ.get("RANK", "?")
     try:
         code = app(standalone_mode=False) or 0

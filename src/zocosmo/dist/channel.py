@@ -16,9 +16,9 @@ from zocosmo.core.values import F32, F64, ValueType
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
+from zocosmo.dist.tree import Tree
 from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
 from zocosmo.graphs.matching import Partners
-from zocosmo.traffic import tree_messages
 
 Link = tuple[int, int]
 
@@ -160,7 +160,7 @@ class TorchChannel(Channel):
         known = {
             int(i): self._seeded(int(i), row) for i, row in zip(self.nodes, values.reshape(-1), strict=True)
         }
-        tree = _Tree(self.place)
+        tree = Tree(self.place.graph)
         for up in (True, False):
             for stage in tree.stages(up):
                 sent, expected = [], []
@@ -204,17 +204,12 @@ class TorchChannel(Channel):
 
     def _blobs(self, out: dict[int, Values], sizes: dict[int, int]) -> dict[int, Values]:
         """Eight-byte numbers to and from processes, in frames of their own."""
-        codec, frames, values = CODECS["values"], {}, {}
-        extra = self.framing.total // 8
-        pending = self.links.expect({peer: 8 * size + extra for peer, size in sizes.items()}, self.t)
-        for peer, rows in out.items():
-            flat, line = np.ascontiguousarray(rows).reshape(-1).view(np.float64), self._lines[peer]
-            header = Header(codec, F64, self.t, int(self.nodes[0]), flat.size, line.sent)
-            line.sent += 1
-            frames[peer] = frame_parts(
-                header, Message(flat), d=MAX_D, session=self.session, seal=line.closing
-            )
-        got = self.links.exchange(frames, pending)
+        codec, extra, values = CODECS["values"], self.framing.total // 8, {}
+
+        def frames() -> dict[int, tuple[bytes, bytes]]:
+            return {peer: self._frame(peer, int(self.nodes[0]), Message(flat(rows)), blob=True) for peer, rows in out.items()}
+
+        got = self.links.exchange(frames, {peer: 8 * size + extra for peer, size in sizes.items()}, self.t)
         for peer, size in sizes.items():
             origin, line = int(self.place.parts[peer][0]), self._lines[peer]
             expect = Header(codec, F64, self.t, origin, size, line.received)
@@ -262,14 +257,18 @@ class TorchChannel(Channel):
         for each, size in zip(expected, sizes, strict=True):
             peer = self._host[each.link[0]]
             lengths[peer] = lengths.get(peer, 0) + size
-        pending = self.links.expect(lengths, self.t)
-        frames: dict[int, list[bytes]] = {}
-        for link, origin, message in sent:
-            head, body = self._frame(self._host[link[1]], origin, message)
-            frames.setdefault(self._host[link[1]], []).extend((head, body))
-            self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
-            self.messages += 1
-        got = self.links.exchange(frames, pending)
+
+        def frames() -> dict[int, list[bytes]]:
+            made: dict[int, list[bytes]] = {}
+            for link, origin, message in sent:
+                peer = self._host[link[1]]
+                head, body = self._frame(peer, origin, message)
+                made.setdefault(peer, []).extend((head, body))
+                self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
+                self.messages += 1
+            return made
+
+        got = self.links.exchange(frames, lengths, self.t)
         read, out = dict.fromkeys(got, 0), {}
         for each, size in zip(expected, sizes, strict=True):
             peer = self._host[each.link[0]]
@@ -278,11 +277,14 @@ class TorchChannel(Channel):
             out[(each.origin, each.origin) if by_origin else each.link] = self._accept(data, each, peer)
         return out
 
-    def _frame(self, peer: int, origin: int, message: Message) -> tuple[bytes, bytes]:
+    def _frame(
+        self, peer: int, origin: int, message: Message, *, blob: bool = False
+    ) -> tuple[bytes, bytes]:
         size, line = message.values.size, self._lines[peer]
-        header = Header(self._layout(size), self.value, self.t, origin, size, line.sent)
+        codec, value, d = (CODECS["values"], F64, MAX_D) if blob else (self._layout(size), self.value, self.d)
+        header = Header(codec, value, self.t, origin, size, line.sent)
         line.sent += 1
-        return frame_parts(header, message, d=self.d, session=self.session, seal=line.closing)
+        return frame_parts(header, message, d=d, session=self.session, seal=line.closing)
 
     def _accept(self, data: bytes | memoryview, each: Awaited, peer: int) -> Message:
         """The message awaited, or an error that says what came instead."""
@@ -352,34 +354,9 @@ class TorchChannel(Channel):
             yield self._at.get(source), (source, int(self.nodes[row]))
 
 
-class _Tree:
-    """The breadth-first tree of node 0, stage by stage."""
-
-    def __init__(self, place: Place) -> None:
-        graph = place.graph
-        self._links = set(tree_messages(graph))
-        parent, order, depth = {0: 0}, [0], {0: 0}
-        for i in order:  # grows while it is read
-            for j in graph.neighbours[i]:
-                if j not in parent:
-                    parent[j], depth[j] = i, depth[i] + 1
-                    order.append(j)
-        self.parent, self.depth, self.n = parent, depth, graph.n
-        self.below: dict[int, set[int]] = {i: {i} for i in order}
-        for i in reversed(order[1:]):
-            self.below[parent[i]] |= self.below[i]
-
-    def stages(self, up: bool) -> Iterator[list[Link]]:
-        """Links of one depth after the other: from the leaves, or from the root."""
-        depths = range(1, max(self.depth.values()) + 1)
-        for depth in reversed(depths) if up else depths:
-            nodes = sorted(i for i, level in self.depth.items() if level == depth)
-            yield [(i, self.parent[i]) if up else (self.parent[i], i) for i in nodes]
-
-    def carried(self, link: Link, up: bool) -> list[int]:
-        """Whose messages cross a link: of the nodes behind it, seen from where it leads."""
-        behind = self.below[link[0]] if up else set(range(self.n)) - self.below[link[1]]
-        return sorted(behind)
+def flat(rows: Values) -> Values:
+    """Eight-byte numbers of any kind in a row, as floats with their bits."""
+    return np.ascontiguousarray(rows).reshape(-1).view(np.float64)
 
 
 def _index(message: Message, d: int) -> Index:

@@ -1,7 +1,6 @@
 """zocosmo launch: all processes of a study on this machine, and a store for them that only it can reach."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -69,7 +68,7 @@ def launch_returning(
                     processes[rank] = start(command, rank, world, store.port, 0, env)
             time.sleep(0.02)
     except KeyboardInterrupt:
-        end(processes, signal.SIGINT)
+        end(processes)
         return 130
     code = processes[0].returncode  # whoever has the log decides
     return code if code >= 0 else 128 - code
@@ -112,15 +111,15 @@ def wait(processes: Sequence[Process]) -> int:
                 end(processes)
             time.sleep(0.02)
     except KeyboardInterrupt:
-        end(processes, signal.SIGINT)
+        end(processes)
         return 130
 
 
-def end(processes: Sequence[Process], number: int = signal.SIGTERM) -> None:
+def end(processes: Sequence[Process]) -> None:
     """Ask all that still run to end, then make them."""
     for process in processes:
         if process.poll() is None:
-            process.send_signal(number)
+            process.terminate()
     deadline = time.monotonic() + 10
     for process in processes:
         try:

@@ -7,8 +7,8 @@ with it. Exchanges go through the peers in the order of an edge colouring (`grap
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +25,6 @@ c10d: Any = torch.distributed  # half of what we use has no types
 
 BACKENDS = ("gloo", "nccl", "mpi")
 NOTICE = 10.0  # seconds of waiting after which a line says so
-TAGS = 2**20
 
 Pair = tuple[int, int]
 
@@ -63,18 +62,12 @@ class Waiting:
     since: float = 0.0
 
 
-@dataclass
-class Pending:
-    """What is expected of peers in round t, and since when."""
+class Inbox:
+    """Messages of one length from one peer: while one is read, the next may come into the other buffer."""
 
-    t: int
-    since: float
-    sizes: dict[int, int]
-    works: dict[int, Any] = field(default_factory=dict)
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.since
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.now, self.next = Buffer(size, device), Buffer(size, device)
+        self.work: Any = None  # a receive that was started into `next`
 
 
 class Links:
@@ -92,7 +85,8 @@ class Links:
         self.is_final = True  # whether a lost peer is the end of the job
         self.salts: dict[int, tuple[bytes, bytes]] = {}  # by peer: ours and theirs, new with each connection
         self._colour: dict[Pair, int] = {}
-        self._buffers: dict[tuple[int, int, bool], Buffer] = {}
+        self._inboxes: dict[tuple[int, int], Inbox] = {}  # by peer and length
+        self._outgoing: dict[tuple[int, int], Buffer] = {}
         self._gloo_device: Any = None
         self.waited = 0.0  # seconds spent waiting for peers
         self._waiting = Waiting()
@@ -125,7 +119,7 @@ class Links:
         self.drop(peer)
         within = self.job.join_within if generation == "0" else self.deadline.seconds
         since = time.monotonic()
-        self._waiting = Waiting(peer, -1, since)
+        self._waiting.peer, self._waiting.round, self._waiting.since = peer, -1, since
         try:
             store.set(f"salt/{self.job.rank}", mine := fresh_salt())
             group = self._group(store, int(self.job.rank == high), within)
@@ -133,58 +127,74 @@ class Links:
         except (RuntimeError, ValueError) as error:
             raise self.lost(peer, None, time.monotonic() - since, error) from error
         finally:
-            self._waiting = Waiting()
+            self._waiting.peer = -1
         self._groups[peer] = group, peer if self.backend == "mpi" else int(peer == high)
 
     def drop(self, peer: int) -> None:
         """Forget the connection to a peer."""
         self._groups.pop(peer, None)
-        self._buffers = {key: kept for key, kept in self._buffers.items() if key[0] != peer}
+        self._inboxes = {key: kept for key, kept in self._inboxes.items() if key[0] != peer}
+        self._outgoing = {key: kept for key, kept in self._outgoing.items() if key[0] != peer}
 
-    def expect(self, sizes: Mapping[int, int], t: int) -> "Pending":
-        """Get ready for as many bytes from peers as `sizes` says, before we have anything to send.
+    def exchange(
+        self, make: Callable[[], Mapping[int, Sequence[bytes]]], sizes: Mapping[int, int], t: int
+    ) -> dict[int, memoryview]:
+        """Send to peers what `make` gives, and get as many bytes from each as `sizes` says.
 
-        Gloo sends when the other end is ready: the sooner it is, the less anyone waits.
+        Gloo sends once the other end is ready to receive. So we get ready first and make what we send while
+        peers learn of it; and with a message received we are ready for the next of its length. The length is
+        the tag: messages of one length come in order, and what is in them says which they are. What is given
+        back must be read before the exchange after next.
         """
-        pending = Pending(t, time.monotonic(), dict(sizes))
-        for peer in self.in_order(sizes) if len(sizes) > 1 else sizes:
-            pending.works[peer] = self._call(
-                peer, pending, "recv", self._buffer(peer, sizes[peer], False).tensor
-            )
-        return pending
+        since = time.monotonic()
+        peers = self.in_order(sizes) if len(sizes) > 1 else list(sizes)
+        inboxes = [self._inbox(peer, sizes[peer], t) for peer in peers]
+        sends = [(peer, self._send(peer, parts, t)) for peer, parts in make().items()]
+        for peer, inbox in zip(peers, inboxes, strict=True):
+            self._wait(peer, inbox.work, t, since)
+            inbox.now, inbox.next, inbox.work = inbox.next, inbox.now, None
+            if self.backend == "gloo":
+                inbox.work = self._receive(peer, inbox.next, t)
+        for peer, work in sends:
+            self._wait(peer, work, t, since)
+        self.waited += time.monotonic() - since
+        return {peer: inbox.now.read() for peer, inbox in zip(peers, inboxes, strict=True)}
 
-    def exchange(self, out: Mapping[int, Sequence[bytes]], pending: "Pending") -> dict[int, memoryview]:
-        """Send to peers what is in `out`, and get what is expected of them."""
-        order = (
-            self.in_order({*out, *pending.sizes})
-            if len(out) + len(pending.sizes) > 2
-            else {**out, **pending.sizes}
-        )
-        sent = {}
-        for peer in order:
-            if peer in out:
-                parts = out[peer]
-                filled = self._buffer(peer, sum(map(len, parts)), True).fill(parts)
-                sent[peer] = self._call(peer, pending, "send", filled)
-        for peer in order:
-            self._waiting = Waiting(peer, pending.t, pending.since)
-            try:
-                for work in (sent.get(peer), pending.works.get(peer)):
-                    if work is not None:
-                        work.wait(timedelta(seconds=max(0.001, self.deadline.seconds - pending.elapsed)))
-            except RuntimeError as error:
-                raise self.lost(peer, pending.t, pending.elapsed, error) from error
-            finally:
-                self._waiting = Waiting()
-        self.waited += pending.elapsed
-        return {peer: self._buffers[peer, size, False].read() for peer, size in pending.sizes.items()}
+    def _inbox(self, peer: int, size: int, t: int) -> Inbox:
+        inbox = self._inboxes.get((peer, size))
+        if inbox is None:
+            inbox = self._inboxes[peer, size] = Inbox(size, self.device)
+        if inbox.work is None:
+            inbox.work = self._receive(peer, inbox.next, t)
+        return inbox
 
-    def _call(self, peer: int, pending: "Pending", what: str, tensor: torch.Tensor) -> Any:
+    def _receive(self, peer: int, buffer: Buffer, t: int) -> Any:
         group, place = self._groups[peer]
         try:
-            return getattr(group, what)([tensor], place, pending.t % TAGS)
+            return group.recv([buffer.tensor], place, len(buffer.view))
         except RuntimeError as error:
-            raise self.lost(peer, pending.t, pending.elapsed, error) from error
+            raise self.lost(peer, t, 0.0, error) from error
+
+    def _send(self, peer: int, parts: Sequence[bytes], t: int) -> Any:
+        group, place = self._groups[peer]
+        size = sum(map(len, parts))
+        buffer = self._outgoing.get((peer, size))
+        if buffer is None:
+            buffer = self._outgoing[peer, size] = Buffer(size, self.device)
+        try:
+            return group.send([buffer.fill(parts)], place, size)
+        except RuntimeError as error:
+            raise self.lost(peer, t, 0.0, error) from error
+
+    def _wait(self, peer: int, work: Any, t: int, since: float) -> None:
+        waiting = self._waiting
+        waiting.peer, waiting.round, waiting.since = peer, t, since
+        try:
+            work.wait(timedelta(seconds=max(0.001, self.deadline.seconds - (time.monotonic() - since))))
+        except RuntimeError as error:
+            raise self.lost(peer, t, time.monotonic() - since, error) from error
+        finally:
+            waiting.peer = -1
 
     def lost(self, peer: int, t: int | None, elapsed: float, error: Exception) -> PeerLost:
         """The error that names peer, round and time, and what the first to end had to say."""
@@ -202,13 +212,8 @@ class Links:
     def close(self) -> None:
         self._closed.set()
         self._groups.clear()
-        self._buffers.clear()
-
-    def _buffer(self, peer: int, size: int, outgoing: bool) -> Buffer:
-        key = peer, size, outgoing
-        if key not in self._buffers:
-            self._buffers[key] = Buffer(size, self.device)
-        return self._buffers[key]
+        self._inboxes.clear()
+        self._outgoing.clear()
 
     def _group(self, store: Any, place: int, within: float) -> Any:
         timeout = timedelta(seconds=within)

@@ -1,0 +1,35 @@
+"""The tree that floods travel along."""
+
+from collections.abc import Iterator
+
+from zocosmo.graphs.graph import Graph
+
+Link = tuple[int, int]
+
+
+class Tree:
+    """The breadth-first tree of node 0, stage by stage: the one that `traffic.tree_messages` charges for."""
+
+    def __init__(self, graph: Graph) -> None:
+        parent, order, depth = {0: 0}, [0], {0: 0}
+        for i in order:  # grows while it is read
+            for j in graph.neighbours[i]:
+                if j not in parent:
+                    parent[j], depth[j] = i, depth[i] + 1
+                    order.append(j)
+        self.parent, self.depth, self.n = parent, depth, graph.n
+        self.below: dict[int, set[int]] = {i: {i} for i in order}
+        for i in reversed(order[1:]):
+            self.below[parent[i]] |= self.below[i]
+
+    def stages(self, up: bool) -> Iterator[list[Link]]:
+        """Links of one depth after the other: from the leaves, or from the root."""
+        depths = range(1, max(self.depth.values()) + 1)
+        for depth in reversed(depths) if up else depths:
+            nodes = sorted(i for i, level in self.depth.items() if level == depth)
+            yield [(i, self.parent[i]) if up else (self.parent[i], i) for i in nodes]
+
+    def carried(self, link: Link, up: bool) -> list[int]:
+        """Whose messages cross a link: of the nodes behind it, seen from where it leads."""
+        behind = self.below[link[0]] if up else set(range(self.n)) - self.below[link[1]]
+        return sorted(behind)

@@ -27,9 +27,10 @@ class Message:
     seed: int | None = None  # where it sends a seed
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", np.asarray(self.values))
-        if self.index is not None:
-            object.__setattr__(self, "index", np.asarray(self.index))
+        for name in ("values", "index"):
+            given = getattr(self, name)
+            if type(given) is not np.ndarray and given is not None:
+                object.__setattr__(self, name, np.asarray(given))
 
 
 class Field(Protocol):

@@ -70,21 +70,18 @@ def frame_parts(
 ) -> tuple[bytes, bytes]:
     """A frame as its header and what follows it, for those who copy them into a buffer of their own."""
     codec, value_type, round_, sender, size, sequence = header
-    check_whole("a round", round_, 0, 2**64 - 1)
-    check_whole("a sender", sender, 0, 2**32 - 1)
-    check_whole("a sequence", sequence, 0, 2**_SEQUENCE_BITS - 1)
-    check_whole("a number of values", size, 0, 2**_SIZE_BITS - 1)
-    _check_session(session)
+    head = pack_head(header, session, sealed=seal is not None)
     if size != message.values.size:
         raise InputError(f"the header announces {size} values, the message has {message.values.size}")
     body = codec.encode(message, d=d, value=value_type)
-    counts, sealed = size | sequence << _SIZE_BITS, seal is not None
-    head = _HEADER.pack(
-        FRAME_VERSION, codec.wire_id, value_type.wire_id, sealed, sender, round_, counts, session[:4]
-    )
     if seal is not None:
         body = seal.close(body, round=round_, sequence=sequence, sender=sender, head=head)
-    return head + _CHECKSUM.pack(extend(value(head), body)), body
+    return checksummed(head, body), body
+
+
+def checksummed(head: bytes, body: bytes) -> bytes:
+    """A header made whole by the checksum over itself and what follows it."""
+    return head + _CHECKSUM.pack(extend(value(head), body))
 
 
 def unframe(
@@ -98,17 +95,49 @@ def unframe(
     """Header and message of a frame that is whole, of this session and, if given, the one expected."""
     _check_session(session)
     start, body = bytes(data[:_HEAD_BYTES]), bytes(data[_HEAD_BYTES:])  # what is checked now cannot change
+    if (
+        len(start) == _HEAD_BYTES
+        and expect
+        and start[: _HEADER.size] == pack_head(expect, session, sealed=seal is not None)
+    ):
+        header = expect
+        _check_sum(start, body)
+    else:
+        header = _parsed(start, body, d, session)
+        if expect is not None:
+            check_header(header, expect)
+        _check_sealed(start, header, seal)
+    if seal is not None:
+        numbers = {"round": header.round, "sequence": header.sequence, "sender": header.sender}
+        body = seal.open(body, **numbers, head=start[: _HEADER.size])
+    return header, header.codec.decode(body, d=d, q=header.size, value=header.value)
+
+
+def pack_head(header: Header, session: bytes, *, sealed: bool) -> bytes:
+    """The bytes of a header, but for the checksum."""
+    codec, value_type, round_, sender, size, sequence = header
+    ids = FRAME_VERSION, codec.wire_id, value_type.wire_id, sealed
+    try:
+        if len(session) == 32 and not (size >> _SIZE_BITS or sequence >> _SEQUENCE_BITS):
+            return _HEADER.pack(*ids, sender, round_, size | sequence << _SIZE_BITS, session[:4])
+    except (struct.error, TypeError):
+        pass
+    check_whole("a round", round_, 0, 2**64 - 1)  # one of these says what cannot be packed
+    check_whole("a sender", sender, 0, 2**32 - 1)
+    check_whole("a sequence", sequence, 0, 2**_SEQUENCE_BITS - 1)
+    check_whole("a number of values", size, 0, 2**_SIZE_BITS - 1)
+    _check_session(session)
+    raise AssertionError(f"{header} cannot be packed")
+
+
+def _parsed(start: bytes, body: bytes, d: int, session: bytes) -> Header:
+    """The header of a frame of this session, if it can be one."""
     if len(start) < _HEAD_BYTES:
         raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(start)} bytes in all")
     version, codec_id, value_id, sealed, sender, round_, counts, tag = _HEADER.unpack_from(start)
     if version != FRAME_VERSION:
         raise ForeignMessage(f"frame of version {version}, expected {FRAME_VERSION}; run the same release")
-    head = start[: _HEADER.size]
-    (checksum,) = _CHECKSUM.unpack_from(start, _HEADER.size)
-    if checksum != extend(value(head), body):
-        raise CorruptMessage(
-            f"checksum of a {len(data)}-byte frame does not match; it was damaged on its way"
-        )
+    _check_sum(start, body)
     if tag != session[:4]:
         raise ForeignMessage(f"frame of session {tag.hex()}, expected {session[:4].hex()}; compare manifests")
     if codec_id not in _CODEC_BY_ID or value_id not in _VALUE_BY_ID or sealed > 1:
@@ -118,16 +147,22 @@ def unframe(
     d, _ = check_size(d, 1)
     if not 1 <= size <= d or size != header.codec.field.count(d, size):
         raise CorruptMessage(f"a {header.codec.name!r} frame in d = {d} cannot hold {size} values")
-    if expect is not None:
-        check_header(header, expect)
-    if sealed != (seal is not None):
+    return header
+
+
+def _check_sum(start: bytes, body: bytes) -> None:
+    if start != checksummed(start[: _HEADER.size], body):
+        raise CorruptMessage(
+            f"checksum of a {len(start) + len(body)}-byte frame does not match; it was damaged on its way"
+        )
+
+
+def _check_sealed(start: bytes, header: Header, seal: Sealing | None) -> None:
+    if start[3] != (seal is not None):
         raise SealBroken(
-            f"frame from node {sender} of round {round_} is {'' if sealed else 'not '}sealed; "
+            f"frame from node {header.sender} of round {header.round} is {'' if start[3] else 'not '}sealed; "
             "give all nodes the same key file, or none"
         )
-    if seal is not None:
-        body = seal.open(body, round=round_, sequence=sequence, sender=sender, head=head)
-    return header, header.codec.decode(body, d=d, q=size, value=header.value)
 
 
 def check_header(got: Header, expect: Header) -> None:

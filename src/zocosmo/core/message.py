@@ -5,6 +5,7 @@ Codecs differ only in the field before the values, which says what coordinates t
 """
 
 import dataclasses
+from functools import lru_cache
 
 from zocosmo.core.fields import BitList, EliasFano, Everything, Field, Integers, Message, Nothing, Seed
 from zocosmo.core.payload import Bits
@@ -34,23 +35,31 @@ class Codec:
 
     def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
         """The message as bytes. Its values must be of the value type already: nothing is rounded here."""
-        values, given = message.values, {"index": message.index, "seed": message.seed}
+        values, carries = message.values, self.field.carries
         if values.ndim != 1 or values.size != self.field.count(d, values.size) or not values.size:
             raise InputError(f"codec {self.name!r} cannot send values of shape {values.shape} in d = {d}")
-        if [part for part in given if given[part] is not None] != self.field.carries.split():
-            raise InputError(f"codec {self.name!r} sends values and {self.field.carries or 'nothing else'}")
+        if (message.index is not None) != (carries == "index") or (message.seed is not None) != (
+            carries == "seed"
+        ):
+            raise InputError(f"codec {self.name!r} sends values and {carries or 'nothing else'}")
         d, _ = check_size(d, values.size)
         return self.field.pack(message, d) + value.pack(values)
 
     def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
         """The message that `encode` was given, or a MessageError and nothing."""
-        d, q = check_size(d, q)
-        head = -(-self.field.bits(d, q).total // 8)
-        size = head + self.field.count(d, q) * value.bits // 8
+        head, size = _lengths(self, d, q, value)
         if len(data) != size:
             raise TruncatedMessage(f"a {self.name!r} message of q = {q} takes {size} bytes, got {len(data)}")
         view = memoryview(data)
         return self.field.unpack(view[:head], value.unpack(view[head:]), d)
+
+
+@lru_cache(maxsize=256)
+def _lengths(codec: Codec, d: int, q: int, value: ValueType) -> tuple[int, int]:
+    """Bytes before the values, and in all."""
+    d, q = check_size(d, q)
+    head = -(-codec.field.bits(d, q).total // 8)
+    return head, head + codec.field.count(d, q) * value.bits // 8
 
 
 _TABLE = (

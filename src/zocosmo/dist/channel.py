@@ -9,10 +9,10 @@ from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel, Index, Slot, Values, slots
 from zocosmo.core.fields import Message
-from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
+from zocosmo.core.frame import FRAME_BITS, Header, checksummed, frame_parts, pack_head, unframe
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D, Support
-from zocosmo.core.values import F32, F64, ValueType
+from zocosmo.core.values import BF16, F32, F64, ValueType
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
@@ -21,6 +21,8 @@ from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
 from zocosmo.graphs.matching import Partners
 
 Link = tuple[int, int]
+
+FRAME_BYTES = FRAME_BITS.total // 8
 
 
 class Sent(NamedTuple):
@@ -85,6 +87,7 @@ class TorchChannel(Channel):
         self._hop = place.hop(rank)
         if key is not None:
             self.framing = FRAME_BITS.plus(SEAL_BITS)
+        self._is_bare = key is None and codec in ("values", "dense") and self.value is not BF16  # values alone
         links.open(place.edges, connect=connect)
         for peer in links.peers() if connect else ():
             self.renew(peer)
@@ -133,6 +136,8 @@ class TorchChannel(Channel):
             yield slot, theirs.astype(values.dtype, copy=False), places
 
     def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
+        if len(self._at) == 1:  # nearly always
+            return self._swap_one(values, int(partners.reshape(-1)[0]), u)
         rows, out = values.reshape(len(self.nodes), -1), np.empty_like(values)
         rows_out, whom = out.reshape(rows.shape), partners.reshape(-1)
         index = self._rows(u)
@@ -144,6 +149,29 @@ class TorchChannel(Channel):
         for row, (i, j) in enumerate(zip(self.nodes.tolist(), whom.tolist(), strict=True)):
             rows_out[row] = rows[self._at[j]] if j in self._at else got[j, i].values
         return out
+
+    def _swap_one(self, values: Values, j: int, u: Support | None) -> Values:
+        (i,) = self._at
+        if i == j:
+            return values.copy()
+        row, index, peer = values.reshape(-1), None if u is None else u.index.reshape(-1), self._host[j]
+        line, size, expect = self._lines[peer], self._frame_bytes(row.size), b""
+
+        def frames() -> dict[int, tuple[bytes, bytes]]:
+            nonlocal expect
+            made = {peer: self._frame((i, j), i, self._message(row, index))}
+            expect = pack_head(self._header(j, row.size, line.received), self.session, sealed=False)
+            return made
+
+        data = self.links.exchange(frames, {peer: size}, self.t)[peer]
+        start, body = bytes(data[:FRAME_BYTES]), bytes(data[FRAME_BYTES:])
+        if self._is_bare and start == checksummed(expect, body):  # to the bit what an honest peer sends
+            theirs = np.frombuffer(body, self.value.dtype)
+            line.received += 1
+            self._check_finite(theirs, j)
+        else:
+            theirs = self._accept(data, Awaited((j, i), j, row.size, index), peer).values
+        return theirs.astype(values.dtype, copy=False).reshape(values.shape)
 
     def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
         rows = values.reshape(len(self.nodes), -1)
@@ -207,7 +235,13 @@ class TorchChannel(Channel):
         codec, extra, values = CODECS["values"], self.framing.total // 8, {}
 
         def frames() -> dict[int, tuple[bytes, bytes]]:
-            return {peer: self._frame(peer, int(self.nodes[0]), Message(flat(rows)), blob=True) for peer, rows in out.items()}
+            made = {}
+            for peer, rows in out.items():
+                message, line = Message(np.ascontiguousarray(rows).reshape(-1).view(np.float64)), self._lines[peer]
+                header = Header(codec, F64, self.t, int(self.nodes[0]), message.values.size, line.sent)
+                line.sent += 1
+                made[peer] = frame_parts(header, message, d=MAX_D, session=self.session, seal=line.closing)
+            return made
 
         got = self.links.exchange(frames, {peer: 8 * size + extra for peer, size in sizes.items()}, self.t)
         for peer, size in sizes.items():
@@ -261,11 +295,7 @@ class TorchChannel(Channel):
         def frames() -> dict[int, list[bytes]]:
             made: dict[int, list[bytes]] = {}
             for link, origin, message in sent:
-                peer = self._host[link[1]]
-                head, body = self._frame(peer, origin, message)
-                made.setdefault(peer, []).extend((head, body))
-                self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
-                self.messages += 1
+                made.setdefault(self._host[link[1]], []).extend(self._frame(link, origin, message))
             return made
 
         got = self.links.exchange(frames, lengths, self.t)
@@ -277,26 +307,23 @@ class TorchChannel(Channel):
             out[(each.origin, each.origin) if by_origin else each.link] = self._accept(data, each, peer)
         return out
 
-    def _frame(
-        self, peer: int, origin: int, message: Message, *, blob: bool = False
-    ) -> tuple[bytes, bytes]:
-        size, line = message.values.size, self._lines[peer]
-        codec, value, d = (CODECS["values"], F64, MAX_D) if blob else (self._layout(size), self.value, self.d)
-        header = Header(codec, value, self.t, origin, size, line.sent)
+    def _frame(self, link: Link, origin: int, message: Message) -> tuple[bytes, bytes]:
+        """A message as it crosses a link; its bytes are counted here."""
+        line = self._lines[self._host[link[1]]]
+        header = self._header(origin, message.values.size, line.sent)
         line.sent += 1
-        return frame_parts(header, message, d=d, session=self.session, seal=line.closing)
+        head, body = frame_parts(header, message, d=self.d, session=self.session, seal=line.closing)
+        self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
+        self.messages += 1
+        return head, body
 
     def _accept(self, data: bytes | memoryview, each: Awaited, peer: int) -> Message:
         """The message awaited, or an error that says what came instead."""
         line = self._lines[peer]
-        expect = Header(self._layout(each.size), self.value, self.t, each.origin, each.size, line.received)
+        expect = self._header(each.origin, each.size, line.received)
         line.received += 1
         _, message = unframe(data, d=self.d, session=self.session, expect=expect, seal=line.opening)
-        if not np.isfinite(message.values).all():
-            raise NonFiniteMessage(
-                f"message from node {each.origin} in round {self.t} has values that are not finite; the run "
-                "diverges: lower eta"
-            )
+        self._check_finite(message.values, each.origin)
         named = message.index is not None and each.places is not None
         if named and not np.array_equal(message.index, each.places):  # type: ignore[arg-type]
             raise SupportMismatch(
@@ -304,6 +331,16 @@ class TorchChannel(Channel):
                 "says; compare manifests"
             )
         return message
+
+    def _header(self, origin: int, size: int, sequence: int) -> Header:
+        return Header(self._layout(size), self.value, self.t, origin, size, sequence)
+
+    def _check_finite(self, values: Values, origin: int) -> None:
+        if not np.isfinite(values).all():
+            raise NonFiniteMessage(
+                f"message from node {origin} in round {self.t} has values that are not finite; the run "
+                "diverges: lower eta"
+            )
 
     def _message(self, values: Values, index: Any) -> Message:
         """Values as they cross: of the wire's type, with coordinates where the codec names them."""
@@ -352,11 +389,6 @@ class TorchChannel(Channel):
         """For each row of a slot: where its values lie here, or else the link they come over."""
         for row, source in zip(slot.rows.tolist(), slot.source.tolist(), strict=True):
             yield self._at.get(source), (source, int(self.nodes[row]))
-
-
-def flat(rows: Values) -> Values:
-    """Eight-byte numbers of any kind in a row, as floats with their bits."""
-    return np.ascontiguousarray(rows).reshape(-1).view(np.float64)
 
 
 def _index(message: Message, d: int) -> Index:

@@ -117,6 +117,7 @@ class IdleStudy(Study):
         if self.job.rank:
             while not self.job.has("finished"):
                 time.sleep(POLL)
+            self.job.finish()
             self.checkpoints.clear()
             return None
         logs = self._await_living()
@@ -131,7 +132,7 @@ class IdleStudy(Study):
         if self.options.states and states:
             write_states(self.out / STATES, states)
         folder.finish(log)
-        store.set("finished", "")
+        self.job.finish([rank for rank in range(1, self.job.world) if store.check([f"done/{rank}"])])
         self.checkpoints.clear()
         return log
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.links import Links
 from zocosmo.dist.rendezvous import Job
+from zocosmo.errors import InputError
 from zocosmo.files import replace_file
 
 COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "messages", "bytes", "idled")
@@ -21,8 +22,9 @@ class RankLog:
         self.path, self.job, self._since = path, job, time.monotonic()
         self.idled = 0  # rounds without the partner that the schedule gives
         path.parent.mkdir(parents=True, exist_ok=True)
-        if anew or not path.exists():
-            path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+        kept = "" if anew or not path.exists() else path.read_text(encoding="utf-8")
+        kept = kept[: kept.rfind("\n") + 1]  # without a row that a full disk cut short
+        replace_file(path, lambda draft: draft.write_text(kept or ",".join(COLUMNS) + "\n", encoding="utf-8"))
 
     def add(self, trial: int, t: int, channel: TorchChannel, links: Links) -> None:
         sent = sum(channel.crossed.values())
@@ -40,8 +42,11 @@ class RankLog:
             sent,
             self.idled,
         )
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(row)
+        try:
+            with self.path.open("a", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(row)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def text(self) -> str:
         return self.path.read_text(encoding="utf-8")

@@ -1,10 +1,12 @@
 """Rendezvous: how processes find one another. The store is torch's own; nothing here listens by itself."""
 
+import contextlib
 import json
 import os
 import socket
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -19,6 +21,8 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 JOIN = 120.0  # seconds that processes have to come together
 POLL = 0.01  # seconds between looks at the store
+TELL = 2.0  # seconds that a process which ends waits for the store
+LEAVE = timedelta(seconds=10)  # that rank 0 waits for the others to hear that all is done
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,29 @@ class Job:
         data: bytes = self.store.get(key)
         return data
 
+    def finish(self, others: Sequence[int] | None = None) -> None:
+        """Wait for rank 0 to say that all is done; it may have the store, so it leaves when they have heard."""
+        if self.rank:
+            self.fetch("finished", 0)
+            self.store.set(f"seen/{self.rank}", "")
+            return
+        self.store.set("finished", "")
+        others = range(1, self.world) if others is None else others
+        with contextlib.suppress(RuntimeError, ValueError):  # whoever is gone has lost nothing
+            self.store.wait([f"seen/{rank}" for rank in others], LEAVE)
+
     def tell(self, **about: Any) -> dict[str, Any] | None:
         """Leave word for the others of why this process ends; gives what was said first, by whomever."""
-        mine = json.dumps({"rank": self.rank, **about})
-        try:
-            first = self.store.compare_set("ended", "", mine)
-            found: dict[str, Any] = json.loads(first)
-        except (RuntimeError, ValueError):  # the store went with the process that had it
-            return None
+        mine, first = json.dumps({"rank": self.rank, **about}), []
+
+        def say() -> None:
+            with contextlib.suppress(RuntimeError, ValueError):  # it went with the process that had it
+                first.append(self.store.compare_set("ended", "", mine))
+
+        thread = threading.Thread(target=say, daemon=True)  # over a cut link no answer ever comes
+        thread.start()
+        thread.join(TELL)
+        found: dict[str, Any] | None = json.loads(first[0]) if first else None
         return found
 
     def has(self, key: str) -> bool:

@@ -214,7 +214,7 @@ class Study:
                 write_states(self.out / STATES, states)
             log = Log(make_frame(self.plan, done), self.header)
             folder.finish(log)
-        self.job.publish("finished", b"")
+        self.job.finish()
         self.checkpoints.clear()
         return log if self.job.rank == 0 else None
 

@@ -103,7 +103,7 @@ ALLOWED = {
     "dist.handshake": ["core.", "dist.rendezvous", "dist.seal", "errors"],
     "dist.engine": ["dist.channel", "methods.base", "oracle", "sim."],
     "dist.checkpoints": ["files"],
-    "dist.ranklog": ["dist.channel", "dist.links", "dist.rendezvous", "files"],
+    "dist.ranklog": ["dist.channel", "dist.links", "dist.rendezvous", "files", "errors"],
     "dist.peer": ["_version", "channel", "core.", "dist.", "graphs.graph", "log", "methods.base", "errors"],
     "dist": ["dist.peer", "errors"],
     "dist.company": ["dist.channel", "dist.rendezvous", "errors"],

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # as torchrun; no warnings of torch's store
 GRACE = 5.0  # seconds that processes have to end by themselves once one has failed
 
 Process = subprocess.Popen[bytes]
@@ -91,7 +92,7 @@ def start(
     ours = {name: str(value) for name, value in about.items()}
     return subprocess.Popen(
         list(command),
-        env={"OMP_NUM_THREADS": "1", **os.environ, **(env or {}), **ours},
+        env={**QUIET, **os.environ, **(env or {}), **ours},
         start_new_session=True,
     )
 

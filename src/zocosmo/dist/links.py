@@ -202,6 +202,8 @@ class Links:
         how = "did not answer" if late else "closed the connection"
         when = "before the first round" if t is None else f"in round {t}"
         text = f"rank {peer} {how} {when}, after {elapsed:.1f} s (deadline {self.deadline.seconds:.1f} s)"
+        if self.backend != "gloo":
+            text += f": {str(error).splitlines()[0][:120]}"  # NCCL has reasons of its own
         first = self.job.tell(why=text) if self.is_final else None
         if first is not None and first["rank"] != self.job.rank:
             text += f"; the first to end was rank {first['rank']}: {first['why']}"

@@ -113,11 +113,11 @@ def _world(plan: "Plan", nodes: int | None) -> int:
 def _check_ways(key_file: Path | None, listen: str | None, backend: str, deadline: float | None) -> None:
     """Refuse here, in one line, what every process would refuse in a line of its own."""
     from zocosmo.dist.deadline import Deadline
-    from zocosmo.dist.links import BACKENDS
+    from zocosmo.dist.links import check_backend
     from zocosmo.dist.rendezvous import check_address
     from zocosmo.dist.seal import read_key
 
-    check_known("backend", backend, BACKENDS)
+    check_backend(backend)
     Deadline(deadline)
     if key_file is not None:
         read_key(key_file)

@@ -85,8 +85,10 @@ def run(
         return
     with progress(plan) as tick:
         log = run_ranks(plan, job, folder, options, tick)
-    assert log is not None
-    print(where(folder, log, csv=csv))
+    if log is None:
+        return
+    living = f", {log.rows['living'].iloc[-1]} nodes living at the end" if "living" in log.rows else ""
+    print(where(folder, log, csv=csv) + living)
 
 
 def notice(plan: Plan, job: Job) -> None:
@@ -102,13 +104,13 @@ def notice(plan: Plan, job: Job) -> None:
 def main() -> None:
     """As the command `zocosmo`: a mistake is one line that names the rank, and exit code 2."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once, even in the middle of a wait: files are whole
-    rank = os.environ.get("RANK", "?")
+    whose = f"rank {os.environ['RANK']}: " if "RANK" in os.environ else ""
     try:
         code = app(standalone_mode=False) or 0
     except (ZocosmoError, UserMistake) as error:
         text = error.format_message() if isinstance(error, UserMistake) else str(error)
         sys.stderr.write(
-            f"zocosmo: rank {rank}: {' '.join(text.split())}\n"
+            f"zocosmo: {whose}{' '.join(text.split())}\n"
         )  # whole, beside other ranks' lines
         code = 2
     except KeyboardInterrupt:

@@ -7,8 +7,10 @@ the later of the two, over a new connection; rounds before it they idle in. Whoe
 proposals of all its peers before it goes on; they make theirs from a thread of their own, so at once.
 """
 
+import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from zocosmo.dist.channel import TorchChannel
@@ -22,13 +24,18 @@ STILL = 3.0  # seconds without a sign of life after which a peer that has no con
 class Company:
     """The peers of this process, one node each, when those that are lost may come back."""
 
-    def __init__(self, job: Job, channel: TorchChannel, incarnation: int) -> None:
+    def __init__(
+        self, job: Job, channel: TorchChannel, incarnation: int, starts: Sequence[int] = ()
+    ) -> None:
         self.job, self.channel, self.incarnation = job, channel, incarnation
         self.peers = channel.links.peers()
         self._store: Any = job.store.clone()  # the main thread may be waiting in the other
         self._seen = {peer: self._current(peer) for peer in self.peers}  # incarnations that we go by
         self._connected = {peer: None if incarnation or self._seen[peer] else 0 for peer in self.peers}
-        self._from = {peer: None if incarnation or self._seen[peer] else 0 for peer in self.peers}
+        self._from = {  # the first round of a pair; of those who start together, at rounds `starts`
+            peer: None if incarnation or self._seen[peer] else max(starts[job.rank], starts[peer])
+            for peer in self.peers
+        }
         self._mine: dict[tuple[int, int], int] = {}  # what we proposed, by peer and incarnation
         self._lost: set[tuple[int, int]] = set()
         self._given_up_by: str | None = None
@@ -100,6 +107,11 @@ class Company:
 
     def give_up(self, peer: int) -> None:
         """A peer is lost: idle with it until it comes back."""
+        print(
+            f"zocosmo: rank {self.job.rank}: rank {peer} is lost in round {self._round}; pairs with it idle",
+            file=sys.stderr,
+            flush=True,
+        )
         self._lost.add((peer, self._seen[peer]))
         self.channel.links.drop(peer)
         self.job.store.set(f"lost/{peer}/{self._seen[peer]}", str(self.job.rank))

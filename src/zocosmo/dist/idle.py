@@ -58,16 +58,14 @@ class IdleStudy(Study):
         if self.job.has("finished"):
             return None  # the others are done
         run = trial.run()
-        if self.incarnation:
-            start = max(self.checkpoints.held(), default=Position(0, 0))
-        else:
-            start = self._agree_on_start(0)
+        start = max(self.checkpoints.held(), default=Position(0, 0))  # our own: others may be elsewhere
+        starts = [] if self.incarnation else self.job.publish("start", str(start.round).encode())
         self.log = RankLog(self.mine / "log.csv", self.job, anew=start.round == 0)
         host = self._host(trial, run, connect=self.incarnation == 0)
         rows = Rows([trial], [0], run.graph.n)
         if start.round:
             self._restore(start, host, rows)
-        company = Company(self.job, host.channel, self.incarnation)
+        company = Company(self.job, host.channel, self.incarnation, [int(t) for t in starts])
         try:
             company.start(host.t)
             self._rounds(host, company)
@@ -100,9 +98,13 @@ class IdleStudy(Study):
             if host.t % plan.log_every == 0:
                 self._post(host)
                 self.log.add(0, host.t, host.channel, self.links)
-                self.tick(Progress(0, host.t * host.channel.n, np.inf, 0.0))
+                self.tick(Progress(0, host.t * host.channel.n, np.inf, self._bits(host)))
             if host.t % self.every == 0:
                 self._save(Position(0, host.t), host, Rows([], [], 1), None)
+
+    def _bits(self, host: Host) -> float:
+        """Payload that this node has sent."""
+        return float(host.channel.ledger(host.channel.codec).sent_by(self.job.rank).payload)
 
     def _post(self, host: Host) -> None:
         """State, queries and bits of this node after some rounds, for rank 0 to measure."""
@@ -115,17 +117,16 @@ class IdleStudy(Study):
         store = self.job.store
         store.set(f"done/{self.job.rank}", self.log.text())
         if self.job.rank:
-            while not self.job.has("finished"):
-                time.sleep(POLL)
-            self.job.finish()
+            self._await_log()
             self.checkpoints.clear()
             return None
         logs = self._await_living()
-        states = None
+        states, last = None, dict[int, Values]()
         for t in range(0, self.plan.last + 1, self.plan.log_every):
             found = self._posted(t, run)
             if found:
-                rows.take(self._measured(t, found, host, run))
+                last |= {node: counted for node, (_, counted) in found.items()}  # who is lost has sent, too
+                rows.take(self._measured(t, found, np.stack(list(last.values())), host, run))
                 states = {f"trial-0.node-{node}": x for node, (x, _) in found.items()}
         log = Log(make_frame(self.plan, [rows.columns()]), self.header)
         merge(self.out / "ranks.csv", logs)
@@ -135,6 +136,21 @@ class IdleStudy(Study):
         self.job.finish([rank for rank in range(1, self.job.world) if store.check([f"done/{rank}"])])
         self.checkpoints.clear()
         return log
+
+    def _await_log(self) -> None:
+        """Until rank 0 has written the log; not for ever, if it is lost."""
+        since = time.monotonic()
+        while not self.job.has("finished"):
+            current = self.job.fetch("back/0", 0).decode() if self.job.has("back/0") else "0"
+            if not self.job.has(f"lost/0/{current}"):
+                since = time.monotonic()
+            elif time.monotonic() - since > self.job.join_within:
+                raise PeerLost(
+                    f"rank 0, which writes the log, is lost and did not come back within "
+                    f"{self.job.join_within:g} s; go on with --resume"
+                )
+            time.sleep(POLL)
+        self.job.finish()
 
     def _await_living(self) -> list[bytes]:
         """Until all are done but those that are lost; a process that nobody misses has one deadline more."""
@@ -155,13 +171,15 @@ class IdleStudy(Study):
                 found[rank] = np.frombuffer(data[: 8 * d]), np.frombuffer(data[8 * d :], np.int64)
         return found
 
-    def _measured(self, t: int, found: dict[int, tuple[Values, Values]], host: Host, run: Run) -> Checkpoint:
+    def _measured(
+        self, t: int, found: dict[int, tuple[Values, Values]], counts: Values, host: Host, run: Run
+    ) -> Checkpoint:
         """As in the simulator, over the nodes that posted."""
         whole, some = run.problem, run.problem.at(sorted(found))
         x = np.stack([found[node][0] for node in sorted(found)])[None]
         centre = x.mean(axis=-2)
         stacked = type(whole).stack([whole])
-        counted = np.stack([found[node][1] for node in sorted(found)]).sum(axis=0)
+        counted = counts.sum(axis=0)
         extra: dict[str, Any] = stacked.report(centre) if hasattr(stacked, "report") else {}
         return Checkpoint(
             t,

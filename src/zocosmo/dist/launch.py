@@ -62,6 +62,8 @@ def launch_returning(
     processes = [start(command, rank, world, store.port, 0, env) for rank in range(world)]
     try:
         while any(process.poll() is None for process in processes):
+            if processes[0].poll() and not left[0]:
+                end(processes)  # nobody is left to write the log
             for rank, process in enumerate(processes):
                 if process.poll() and left[rank]:
                     left[rank] -= 1

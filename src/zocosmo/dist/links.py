@@ -16,7 +16,7 @@ import torch
 import torch.distributed
 
 from zocosmo.dist.deadline import Deadline
-from zocosmo.dist.rendezvous import Job
+from zocosmo.dist.rendezvous import NOTICE, Job
 from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, PeerLost, check_known
 from zocosmo.graphs.colouring import edge_colours
@@ -24,9 +24,17 @@ from zocosmo.graphs.colouring import edge_colours
 c10d: Any = torch.distributed  # half of what we use has no types
 
 BACKENDS = ("gloo", "nccl", "mpi")
-NOTICE = 10.0  # seconds of waiting after which a line says so
 
 Pair = tuple[int, int]
+
+
+def check_backend(name: str) -> None:
+    """Refuse a backend that this machine does not have."""
+    check_known("backend", name, BACKENDS)
+    if name == "nccl" and not (c10d.is_nccl_available() and torch.cuda.is_available()):
+        raise InputError("backend nccl needs a GPU and a torch built for it, and finds none; use gloo")
+    if name == "mpi" and not c10d.is_mpi_available():
+        raise InputError("this torch was built without MPI; use backend gloo")
 
 
 class Buffer:
@@ -76,7 +84,7 @@ class Links:
     def __init__(
         self, job: Job, *, deadline: Deadline | None = None, backend: str = "gloo", quiet: bool = False
     ) -> None:
-        check_known("backend", backend, BACKENDS)
+        check_backend(backend)
         self.job, self.deadline, self.backend = job, deadline or Deadline(), backend
         self.device = torch.device("cpu")
         if backend == "nccl":
@@ -154,7 +162,7 @@ class Links:
             self._wait(peer, inbox.work, t, since)
             inbox.now, inbox.next, inbox.work = inbox.next, inbox.now, None
             if self.backend == "gloo":
-                inbox.work = self._receive(peer, inbox.next, t)
+                inbox.work = self._be_ready(peer, inbox.next)
         for peer, work in sends:
             self._wait(peer, work, t, since)
         self.waited += time.monotonic() - since
@@ -174,6 +182,14 @@ class Links:
             return group.recv([buffer.tensor], place, len(buffer.view))
         except RuntimeError as error:
             raise self.lost(peer, t, 0.0, error) from error
+
+    def _be_ready(self, peer: int, buffer: Buffer) -> Any:
+        """A receive before it is needed; None where the peer is done and gone, and missed only if expected."""
+        group, place = self._groups[peer]
+        try:
+            return group.recv([buffer.tensor], place, len(buffer.view))
+        except RuntimeError:
+            return None
 
     def _send(self, peer: int, parts: Sequence[bytes], t: int) -> Any:
         group, place = self._groups[peer]
@@ -207,9 +223,7 @@ class Links:
         first = self.job.tell(why=text) if self.is_final else None
         if first is not None and first["rank"] != self.job.rank:
             text += f"; the first to end was rank {first['rank']}: {first['why']}"
-        found = PeerLost(text)
-        found.rank = peer  # type: ignore[attr-defined]
-        return found
+        return PeerLost(text)
 
     def close(self) -> None:
         self._closed.set()
@@ -220,8 +234,6 @@ class Links:
     def _group(self, store: Any, place: int, within: float) -> Any:
         timeout = timedelta(seconds=within)
         if self.backend == "mpi":
-            if not c10d.is_mpi_available():
-                raise InputError("this torch was built without MPI; use backend gloo")
             if not c10d.is_initialized():
                 c10d.init_process_group("mpi")
             return c10d.distributed_c10d._get_default_group()

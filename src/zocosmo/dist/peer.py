@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo._version import __version__
-from zocosmo.channel import WIRES
+from zocosmo.channel import WIRES, check_wire
 from zocosmo.core.ledger import Ledger
 from zocosmo.core.manifest import Manifest, Scalar
+from zocosmo.core.message import CODECS
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.handshake import agree, commitment, hand_out
-from zocosmo.dist.links import Links
+from zocosmo.dist.links import Links, check_backend
 from zocosmo.dist.place import Place
 from zocosmo.dist.rendezvous import JOIN, Job, join
-from zocosmo.errors import InputError, ZocosmoError
+from zocosmo.errors import InputError, ZocosmoError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.log import source_hash
 from zocosmo.methods.base import World
@@ -43,7 +44,7 @@ class Peer:
     All processes make their peers and call its methods in the same order. Entering joins the others and
     compares manifests: graph, seed (by its commitment), d, q, schedule, wire, code, and whatever stands in
     `about`. With `seed=None` anywhere but at rank 0, and `share_seed` at all, rank 0 hands its seed out.
-    Values are arrays, or tensors on any device, of float32 or float64; those of a wire f16 or bf16 are
+    Values are arrays, or tensors on any device, of float32 or float64, as many at all peers in a round; those of a wire f16 or bf16 are
     rounded on their way.
     """
 
@@ -69,37 +70,53 @@ class Peer:
     ) -> None:
         if seed is None and not share_seed:
             raise InputError("a peer needs the seed that all peers have; or share_seed=True at all of them")
+        if not isinstance(graph, Graph):
+            raise InputError(f"graph is a Graph, such as GRAPHS['ring'](4); got {graph!r}")
+        check_known("codec", codec, CODECS)
+        check_known("dtype", dtype, ("float32", "float64"))
+        check_wire(wire, dtype)
+        check_backend(backend)
         self.graph, self.world = graph, World(graph, d, schedule)
-        self._given = {"d": d, "wire": wire, "codec": codec, "dtype": dtype, "key": key}
-        self._seed, self._share = seed, share_seed
+        self.q, self.wire, self.dtype, self.codec = q, wire, dtype, codec
+        self._seed, self._share, self._key = seed, share_seed, key
         self._about = {"about." + name: value for name, value in (about or {}).items()}
-        self._q, self._wire, self._dtype, self._key = q, wire, dtype, key
         self._deadline, self._backend, self._job = Deadline(deadline), backend, job
+        self._links: Links | None = None
         self._began: float | None = None
         self._join: dict[str, Any] = {"listen": listen, "within": join_within}
 
     def __enter__(self) -> Self:
         self.job = self._job or join(**self._join).part(f"peer/{next(_count)}")
-        if self.job.world != self.graph.n:
-            raise InputError(f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}")
-        self.node = self.job.rank
         try:
-            if self._share:
-                self._seed = hand_out(self.job, None if self._seed is None else [self._seed], self._key)[0]
-            assert self._seed is not None
-            self.tape, manifest = Tape(self._seed), self._manifest()
-            agree(self.job, [manifest])
-            self._links = Links(self.job, deadline=self._deadline, backend=self._backend)
-            self.channel = TorchChannel(
-                Place(self.graph, self.job.world),
-                self._links,
-                session=manifest.fingerprint(),
-                **self._given,  # type: ignore[arg-type]
-            )
+            self._enter()
         except ZocosmoError as error:
             self.job.tell(why=str(error))
+            self.close()
             raise
         return self
+
+    def _enter(self) -> None:
+        if self.job.world != self.graph.n:
+            raise InputError(
+                f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}; start one for each"
+            )
+        self.node = self.job.rank
+        if self._share:
+            self._seed = hand_out(self.job, None if self._seed is None else [self._seed], self._key)[0]
+        assert self._seed is not None
+        self.tape, manifest = Tape(self._seed), self._manifest()
+        agree(self.job, [manifest])
+        self._links = Links(self.job, deadline=self._deadline, backend=self._backend)
+        self.channel = TorchChannel(
+            Place(self.graph, self.job.world),
+            self._links,
+            d=self.world.d,
+            wire=self.wire,
+            codec=self.codec,
+            dtype=self.dtype,
+            session=manifest.fingerprint(),
+            key=self._key,
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -110,7 +127,8 @@ class Peer:
 
     def close(self) -> None:
         """Let go of all connections. Peers that still want something of this node are told so."""
-        self._links.close()
+        if self._links is not None:
+            self._links.close()
 
     def mix(self, t: int, values: Any, support: Support | None = None) -> Any:
         """Σ_j w_ij values_j over this node and its neighbours, with Metropolis weights."""
@@ -134,6 +152,8 @@ class Peer:
 
     def begin(self, t: int) -> None:
         """Round t begins. The deadline goes by how long the one before took; `mix` calls this by itself."""
+        if self._links is None:
+            raise InputError("this peer has not joined; use it as `with Peer(...) as peer:`")
         now = time.monotonic()
         if t > self.channel.t and self._began is not None:
             self._links.deadline.observe(now - self._began)
@@ -151,19 +171,19 @@ class Peer:
 
     def _manifest(self) -> Manifest:
         assert self._seed is not None
-        value = WIRES[self._wire].value
+        value = WIRES[self.wire].value
         code, sealed = f"{__version__} {source_hash()[:16]}", self._key is not None
-        rest: dict[str, Scalar] = {"dtype": self._dtype, "wire": self._wire, "code": code, "sealed": sealed}
+        rest: dict[str, Scalar] = {"dtype": self.dtype, "wire": self.wire, "code": code, "sealed": sealed}
         return Manifest(
             seed_commitment=commitment(self._seed),
             d=self.world.d,
-            q=self._q,
+            q=self.q,
             method="peer",
             n=self.graph.n,
             edges=self.graph.edges,
             schedule=self.world.schedule_name,
-            codec=str(self._given["codec"]),
-            value=value.name if value else {"float64": "f64", "float32": "f32"}[self._dtype],
+            codec=self.codec,
+            value=value.name if value else {"float64": "f64", "float32": "f32"}[self.dtype],
             parameters={**self._about, **rest},
         )
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ c10d: Any = torch.distributed
 LOCAL = ("localhost", "127.0.0.1", "::1")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 JOIN = 120.0  # seconds that processes have to come together
+NOTICE = 10.0  # seconds of waiting after which a line says so
 POLL = 0.01  # seconds between looks at the store
 TELL = 2.0  # seconds that a process which ends waits for the store
 LEAVE = timedelta(seconds=10)  # that rank 0 waits for the others to hear that all is done
@@ -47,8 +49,12 @@ class Job:
 
     def fetch(self, key: str, rank: int) -> bytes:
         """What a process puts into the store, once it is there; not if it ends, or is late."""
-        since = time.monotonic()
+        since, noticed = time.monotonic(), 0.0
         while not self.has(key):
+            if time.monotonic() - since - noticed > NOTICE:
+                noticed += NOTICE
+                said = f"zocosmo: rank {self.rank} waits for rank {rank} ({key}), {noticed:.0f} s"
+                print(f"{said} of {self.join_within:g} s", file=sys.stderr, flush=True)
             if self.has("ended") and not self.has(key):
                 first = json.loads(self.store.get("ended"))
                 raise PeerLost(f"the first to end was rank {first['rank']}: {first['why']}")
@@ -106,20 +112,48 @@ def join(*, listen: str | None = None, within: float = JOIN) -> Job:
             f"{', '.join(missing)} are not set: start this with torchrun or zocosmo launch, or set "
             "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each process"
         )
+    _check_numbers(env)
     address = listen or env.get("ZOCOSMO_LISTEN") or _local_address(env)
     check_address(address)
     timeout = timedelta(seconds=within)
+    if env["RANK"] != "0" or env.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        _await_store(env["MASTER_ADDR"], int(env["MASTER_PORT"]), within)
     try:
         store, rank, world = next(iter(c10d.rendezvous("env://", timeout=timeout)))
     except (RuntimeError, ValueError) as error:
-        where = f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}"
+        where, why = f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}", str(error).splitlines()[0][:160]
         raise PeerLost(
-            f"no store answers at {where} within {within:g} s; is the process of rank 0 there?"
+            f"no store could be had at {where} within {within:g} s: the port is taken, or processes are "
+            f"missing ({why})"
         ) from error
     attempt = int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
     store = c10d.PrefixStore(f"zocosmo/{attempt}", store)
     store.set_timeout(timeout)
     return Job(store, rank, world, attempt, address, within)
+
+
+def _check_numbers(env: Mapping[str, str]) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
+        if not env[name].isdecimal():
+            raise InputError(f"{name} must be a whole number, got {env[name]!r}")
+    if int(env["RANK"]) >= int(env["WORLD_SIZE"]):
+        raise InputError(f"RANK {env['RANK']} must lie below WORLD_SIZE {env['WORLD_SIZE']}; ranks begin at 0")
+
+
+def _await_store(host: str, port: int, within: float) -> None:
+    """Until somebody listens there; torch would wait too, and say so at length."""
+    since = time.monotonic()
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=max(0.1, within)).close()
+            return
+        except OSError as error:
+            if time.monotonic() - since > within:
+                raise PeerLost(
+                    f"no store answers at {host}:{port} within {within:g} s ({error.strerror or error}); is the "
+                    "process of rank 0 there?"
+                ) from None
+        time.sleep(0.1)
 
 
 def is_launched() -> bool:

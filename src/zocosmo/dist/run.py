@@ -19,6 +19,6 @@ def run_ranks(plan: Plan, job: Job, out: Path, options: Options, tick: Tick | No
     check_known("on_lost_peer", options.on_lost_peer, STUDIES)
     try:
         return STUDIES[options.on_lost_peer](plan, job, out, options, tick or (lambda progress: None)).run()
-    except ZocosmoError as error:
-        job.tell(why=str(error))
+    except Exception as error:
+        job.tell(why=str(error) if isinstance(error, ZocosmoError) else repr(error))
         raise

@@ -69,8 +69,8 @@ class Study:
         try:
             with self._folder() as (folder, done):
                 return done if self.said["finished"] else self._trials(folder)
-        except ZocosmoError as error:
-            self.job.tell(why=str(error))  # before peers see the connections close
+        except Exception as error:  # told before peers see the connections close
+            self.job.tell(why=str(error) if isinstance(error, ZocosmoError) else repr(error))
             raise
         finally:
             self.links.close()

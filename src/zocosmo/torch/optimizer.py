@@ -26,7 +26,7 @@ from zocosmo.dist.rendezvous import Job, is_launched, join
 from zocosmo.errors import InputError, OracleError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
-from zocosmo.methods.base import RULES, State, World, drive
+from zocosmo.methods.base import RULES, State, World, check_number, drive
 from zocosmo.oracle import TwoQuery, two_query
 from zocosmo.sim.draws import DrawAhead
 from zocosmo.torch.coordinates import Parameters
@@ -56,7 +56,8 @@ class Losses:
         answer = self.closure()
         loss = one_number(answer)
         if loss is None:
-            what = f"a {type(answer).__name__} of shape {tuple(getattr(answer, 'shape', ()))}"
+            shape = f" of shape {tuple(answer.shape)}" if hasattr(answer, "shape") else ""
+            what = f"a {type(answer).__name__}{shape}"
             raise OracleError(f"the closure of {self.where} gave {what}; it must return one number")
         if not math.isfinite(loss):
             query = len(self.found) + 1
@@ -141,8 +142,9 @@ class Cosmo(torch.optim.Optimizer):
         Whatever the closure raises passes through; the parameters are then as they were, and the round may be
         tried again.
         """
-        if closure is None:
-            raise InputError("step() got no closure; call step(closure) with a function that gives the loss")
+        if not callable(closure):
+            got = "no closure" if closure is None else f"a {type(closure).__name__}"
+            raise InputError(f"step() got {got}; call step(closure) with a function that gives the loss")
         if self._closed:
             raise InputError(f"this optimizer was closed after {self.t} rounds; make another")
         method = self._method()
@@ -228,6 +230,8 @@ class Cosmo(torch.optim.Optimizer):
                     f"parameter groups have {name} {sorted(found)}; Cosmo has one for all of them"
                 )
         lr, mu, momentum = (float(self.param_groups[0][name]) for name in SHARED)
+        check_number("lr", lr, 0)
+        check_number("momentum", momentum, 0, 1, open_above=True)
         given: dict[str, Any] = {"eta": lr, "mu": mu, "beta": momentum, "q": self.q, "rule": self.rule}
         if self.schedule is None:
             return cosmo.Cosmo(**given)
@@ -278,6 +282,8 @@ def checked_graph(graph: Graph | None, schedule: str | None, coupling: str) -> G
             f"{world} processes were launched and no graph was given; pass graph=ring({world}), say"
         )
     graph = graph or Graph(1, ())
+    if not isinstance(graph, Graph):
+        raise InputError(f"graph is a Graph, such as GRAPHS['ring'](4); got {graph!r}")
     if graph.n != world:
         raise InputError(
             f"a graph of {graph.n} nodes needs as many processes, got {world}; launch one for each"

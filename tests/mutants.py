@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 import numpy as np
-from google_crc32c import value
+from google_crc32c import value as crc32c
 
 from zocosmo.core import CODECS, VALUE_TYPES, Header, Message, Tape, draw_support, frame, unframe
 from zocosmo.errors import MessageError
@@ -30,7 +30,7 @@ def with_checksum(data):
     """The same frame with the checksum that its bytes deserve: what a forger, not a bad wire, would send."""
     if len(data) < 32:
         return data
-    return data[:28] + value(data[:28] + data[32:]).to_bytes(4, "little") + data[32:]
+    return data[:28] + crc32c(data[:28] + data[32:]).to_bytes(4, "little") + data[32:]
 
 
 def mutate(data, other, rng):

@@ -64,7 +64,10 @@ def test_only_links_that_carried_something_are_charged():
 def test_runs_are_charged_for_the_links_of_their_own_graph():
     wire = channel(ring(6), complete(6))
     wire.mix(np.ones((2, 6, 4)))
-    assert wire.ledger("values").counts.sum(axis=(1, 2)).tolist() == [12 * (4 * 64 + 256), 30 * (4 * 64 + 256)]
+    assert wire.ledger("values").counts.sum(axis=(1, 2)).tolist() == [
+        12 * (4 * 64 + 256),
+        30 * (4 * 64 + 256),
+    ]
 
 
 def test_reading_the_bill_twice_charges_once():

@@ -324,6 +324,8 @@ class TorchChannel(Channel):
         line.received += 1
         _, message = unframe(data, d=self.d, session=self.session, expect=expect, seal=line.opening)
         self._check_finite(message.values, each.origin)
+        if message.seed is not None and message.seed != each.origin:
+            raise SupportMismatch(f"message from node {each.origin} bears the seed of node {message.seed}")
         named = message.index is not None and each.places is not None
         if named and not np.array_equal(message.index, each.places):  # type: ignore[arg-type]
             raise SupportMismatch(

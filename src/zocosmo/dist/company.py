@@ -73,11 +73,11 @@ class Company:
         with self._lock:
             self._round = t
             start, seen = self._from.get(peer), self._seen.get(peer, 0)
-        if start is None or t < start or self._is_lost(peer):
+        if start is None or t < start or (peer, seen) in self._lost:
             return False
         if self._connected[peer] != seen:
             if not self._meet(peer, seen):
-                self.give_up(peer)
+                self.give_up(peer, seen)
                 return False
             self.channel.renew(peer)
             self._connected[peer] = seen
@@ -85,7 +85,7 @@ class Company:
 
     def _meet(self, peer: int, seen: int) -> bool:
         """Connect to a peer that came back, or that we came back to; not if it dies before it gets there."""
-        store, pair = self.job.store, self._pair(peer)
+        store, pair = self.job.store, self._pair(peer, seen)
         store.set(f"meet/{pair}/{self.job.rank}", "")
         beat, moved, since = b"", time.monotonic(), time.monotonic()
         while not store.check([f"meet/{pair}/{peer}"]):
@@ -105,16 +105,18 @@ class Company:
         """Whether a peer is gone and not back yet; as opposed to a round before we came back to it."""
         return self._from[peer] is None or self._is_lost(peer)
 
-    def give_up(self, peer: int) -> None:
-        """A peer is lost: idle with it until it comes back."""
+    def give_up(self, peer: int, seen: int | None = None) -> None:
+        """A peer is lost, as it was when we connected to it; it may be back already, and that one is not."""
+        gone = self._connected[peer] if seen is None else seen
+        assert gone is not None
         print(
             f"zocosmo: rank {self.job.rank}: rank {peer} is lost in round {self._round}; pairs with it idle",
             file=sys.stderr,
             flush=True,
         )
-        self._lost.add((peer, self._seen[peer]))
+        self._lost.add((peer, gone))
         self.channel.links.drop(peer)
-        self.job.store.set(f"lost/{peer}/{self._seen[peer]}", str(self.job.rank))
+        self.job.store.set(f"lost/{peer}/{gone}", str(self.job.rank))
 
     def close(self) -> None:
         self._closed.set()
@@ -162,8 +164,9 @@ class Company:
     def _key(self, peer: int, whose: int) -> str:
         return f"start/{self._pair(peer)}/{whose}"
 
-    def _pair(self, peer: int) -> str:
-        (a, i), (b, j) = sorted([(self.job.rank, self.incarnation), (peer, self._seen[peer])])
+    def _pair(self, peer: int, seen: int | None = None) -> str:
+        theirs = self._seen[peer] if seen is None else seen
+        (a, i), (b, j) = sorted([(self.job.rank, self.incarnation), (peer, theirs)])
         return f"{a}.{i}-{b}.{j}"
 
     def _current(self, peer: int) -> int:

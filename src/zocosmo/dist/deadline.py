@@ -1,6 +1,9 @@
 """How long to wait for a peer: long against the rounds seen so far, and never for ever."""
 
+import contextlib
+import time
 from collections import deque
+from collections.abc import Iterator
 
 from zocosmo.errors import InputError
 
@@ -25,10 +28,20 @@ class Deadline:
             raise InputError(f"a deadline is a number of seconds above 0, got {fixed}")
         self.fixed = fixed
         self._rounds: deque[float] = deque(maxlen=100)
+        self._measured, self._floor = 0.0, 0.0
 
     def observe(self, seconds: float) -> None:
         """A round took so long, waiting included."""
         self._rounds.append(seconds)
+
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[None]:
+        """A checkpoint: its length has nothing to do with that of a round."""
+        began, self._floor = time.monotonic(), max(FIRST, FACTOR * self._measured)
+        try:
+            yield
+        finally:
+            self._floor, self._measured = 0.0, max(self._measured, time.monotonic() - began)
 
     @property
     def typical(self) -> float:
@@ -39,4 +52,4 @@ class Deadline:
     def seconds(self) -> float:
         if self.fixed is not None:
             return self.fixed
-        return max(LEAST, FACTOR * max(self._rounds)) if self._rounds else FIRST
+        return max(LEAST, FACTOR * max(self._rounds), self._floor) if self._rounds else max(FIRST, self._floor)

@@ -11,6 +11,7 @@ from zocosmo.dist.company import POLL, Company
 from zocosmo.dist.engine import Host, Values
 from zocosmo.dist.ranklog import RankLog, merge
 from zocosmo.dist.rendezvous import Job
+from zocosmo.dist.seal import open_blob, seal_blob
 from zocosmo.dist.study import Options, Study
 from zocosmo.errors import InputError, PeerLost
 from zocosmo.experiments.folder import Folder
@@ -111,13 +112,18 @@ class IdleStudy(Study):
         bill = host.channel.ledger(host.channel.codec).by_node(host.channel.n)[0, self.job.rank]
         counted = np.concatenate([host.queries, bill]).astype(np.int64)
         x = host.state.x.astype(np.float64).reshape(-1)
-        self.job.store.set(f"x/{host.t}/{self.job.rank}", x.tobytes() + counted.tobytes())
+        data, name, key = x.tobytes() + counted.tobytes(), f"x/{host.t}/{self.job.rank}", self.options.key
+        self.job.store.set(name, data if key is None else seal_blob(key, self._label(name), data))
+
+    def _label(self, name: str) -> bytes:
+        return self.manifests[0].fingerprint() + name.encode()
 
     def _end(self, folder: Folder, host: Host, rows: Rows, run: Run) -> Log | None:
         store = self.job.store
         store.set(f"done/{self.job.rank}", self.log.text())
         if self.job.rank:
             self._await_log()
+            self.job.finish()
             self.checkpoints.clear()
             return None
         logs = self._await_living()
@@ -127,7 +133,7 @@ class IdleStudy(Study):
             if found:
                 last |= {node: counted for node, (_, counted) in found.items()}  # who is lost has sent, too
                 rows.take(self._measured(t, found, np.stack(list(last.values())), host, run))
-                states = {f"trial-0.node-{node}": x for node, (x, _) in found.items()}
+                states = {"trial-0": np.stack([found[node][0] for node in sorted(found)])}  # of the living
         log = Log(make_frame(self.plan, [rows.columns()]), self.header)
         merge(self.out / "ranks.csv", logs)
         if self.options.states and states:
@@ -138,19 +144,19 @@ class IdleStudy(Study):
         return log
 
     def _await_log(self) -> None:
-        """Until rank 0 has written the log; not for ever, if it is lost."""
-        since = time.monotonic()
+        """Until rank 0 has written the log, as long as it, or one that came back for it, gives signs of life."""
+        sign, moved = b"", time.monotonic()
         while not self.job.has("finished"):
-            current = self.job.fetch("back/0", 0).decode() if self.job.has("back/0") else "0"
-            if not self.job.has(f"lost/0/{current}"):
-                since = time.monotonic()
-            elif time.monotonic() - since > self.job.join_within:
+            number = self.job.store.get("back/0") if self.job.has("back/0") else b"0"
+            key, last, now = f"beat/0/{number.decode()}", sign, time.monotonic()
+            sign = number + b" " + (self.job.store.get(key) if self.job.has(key) else b"")
+            moved = now if sign != last else moved
+            if now - moved > self.links.deadline.seconds:
                 raise PeerLost(
-                    f"rank 0, which writes the log, is lost and did not come back within "
-                    f"{self.job.join_within:g} s; go on with --resume"
+                    f"rank 0, which writes the log, was silent for {now - moved:.1f} s after the last round; go "
+                    "on with --resume"
                 )
             time.sleep(POLL)
-        self.job.finish()
 
     def _await_living(self) -> list[bytes]:
         """Until all are done but those that are lost; a process that nobody misses has one deadline more."""
@@ -167,7 +173,8 @@ class IdleStudy(Study):
         store, d, found = self.job.store, run.problem.d, {}
         for rank in range(self.job.world):
             if store.check([f"x/{t}/{rank}"]):
-                data = store.get(f"x/{t}/{rank}")
+                data, key, name = store.get(f"x/{t}/{rank}"), self.options.key, f"x/{t}/{rank}"
+                data = data if key is None else open_blob(key, self._label(name), data)
                 found[rank] = np.frombuffer(data[: 8 * d]), np.frombuffer(data[8 * d :], np.int64)
         return found
 

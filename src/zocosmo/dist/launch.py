@@ -46,8 +46,15 @@ def launch(
     """
     for attempt in range(restarts + 1):
         store = LocalStore()  # a new one each time: nothing is left of the attempt before
-        processes = [start(command, rank, world, store.port, attempt, env) for rank in range(world)]
-        code = wait(processes)
+        processes: list[Process] = []
+        try:
+            for rank in range(world):
+                processes.append(start(command, rank, world, store.port, attempt, env))
+            code = wait(processes)
+        except KeyboardInterrupt:
+            code = 130
+        finally:
+            end(processes)  # none is left behind, whatever happened
         if code in (0, 130) or attempt == restarts:
             return code
         print(f"zocosmo: restart {attempt + 1} of {restarts}", file=sys.stderr, flush=True)
@@ -59,11 +66,13 @@ def launch_returning(
 ) -> int:
     """As `launch`, for on_lost_peer idle: a process that fails is started again alone; the others go on."""
     store, left = LocalStore(), [restarts] * world
-    processes = [start(command, rank, world, store.port, 0, env) for rank in range(world)]
+    processes: list[Process] = []
     try:
-        while any(process.poll() is None for process in processes):
+        for rank in range(world):
+            processes.append(start(command, rank, world, store.port, 0, env))
+        while any(p.poll() is None or (p.poll() and left[rank]) for rank, p in enumerate(processes)):
             if processes[0].poll() and not left[0]:
-                end(processes)  # nobody is left to write the log
+                break  # nobody is left to write the log
             for rank, process in enumerate(processes):
                 if process.poll() and left[rank]:
                     left[rank] -= 1
@@ -71,8 +80,9 @@ def launch_returning(
                     processes[rank] = start(command, rank, world, store.port, 0, env)
             time.sleep(0.02)
     except KeyboardInterrupt:
-        end(processes)
         return 130
+    finally:
+        end(processes)  # none is left behind, whatever happened
     code = processes[0].returncode  # whoever has the log decides
     return code if code >= 0 else 128 - code
 

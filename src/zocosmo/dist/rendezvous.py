@@ -1,8 +1,10 @@
 """Rendezvous: how processes find one another. The store is torch's own; nothing here listens by itself."""
 
 import contextlib
+import hashlib
 import json
 import os
+import secrets
 import socket
 import sys
 import threading
@@ -45,7 +47,10 @@ class Job:
     def publish(self, what: str, content: bytes) -> list[bytes]:
         """Give all processes something of ours, and get what each of them gives, in order of rank."""
         self.store.set(f"{what}/{self.rank}", content)
-        return [self.fetch(f"{what}/{rank}", rank) for rank in range(self.world)]
+        others = (rank for rank in range(self.world) if rank != self.rank)
+        found = {rank: self.fetch(f"{what}/{rank}", rank) for rank in others}
+        found[self.rank] = content  # ours is what we know, not what the store says
+        return [found[rank] for rank in range(self.world)]
 
     def fetch(self, key: str, rank: int) -> bytes:
         """What a process puts into the store, once it is there; not if it ends, or is late."""
@@ -127,8 +132,12 @@ def join(*, listen: str | None = None, within: float = JOIN) -> Job:
             f"missing ({why})"
         ) from error
     attempt = int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    store = c10d.PrefixStore(f"zocosmo/{attempt}", store)
+    room = str(attempt)
     store.set_timeout(timeout)
+    if "TORCHELASTIC_RUN_ID" in env:  # torchrun: agents count restarts apart, and one store outlasts them all
+        room = _room(c10d.PrefixStore("zocosmo rooms", store), rank, world, within)
+        attempt = max(attempt, int(room.partition(".")[0]))
+    store = c10d.PrefixStore(f"zocosmo/{room}", store)
     return Job(store, rank, world, attempt, address, within)
 
 
@@ -154,6 +163,33 @@ def _await_store(host: str, port: int, within: float) -> None:
                     "process of rank 0 there?"
                 ) from None
         time.sleep(0.1)
+
+
+def _room(store: Any, rank: int, world: int, within: float) -> str:
+    """A part of the store for the processes of this start alone, named by how many there were before it.
+
+    What an earlier start left behind is there too. So each process says hello with a token that is new; rank 0
+    invites those it hears, all answer, and it opens the room once the answers of all of them are there.
+    """
+    mine, since, sent = secrets.token_hex(8), time.monotonic(), ""
+    store.set(f"hello/{rank}", mine)
+    number = int(store.add("starts", 1)) - 1 if rank == 0 else 0
+    while time.monotonic() - since < within:
+        if rank == 0 and store.check([f"hello/{k}" for k in range(world)]):
+            tokens = [store.get(f"hello/{k}").decode() for k in range(world)]
+            invited = f"{number}.{'.'.join(tokens)}"
+            if invited != sent:
+                store.set("invited", sent := invited)
+        invited = store.get("invited").decode() if store.check(["invited"]) else ""
+        if mine in invited.split(".")[1:]:
+            name = hashlib.blake2b(invited.encode(), digest_size=8).hexdigest()
+            store.set(f"{name}/{rank}", "")
+            if rank == 0 and store.check([f"{name}/{k}" for k in range(world)]):
+                store.set(f"{name}/open", "")
+            if store.check([f"{name}/open"]):
+                return f"{invited.partition('.')[0]}.{name}"
+        time.sleep(POLL)
+    raise PeerLost(f"not all of {world} processes came within {within:g} s; look at their logs")
 
 
 def is_launched() -> bool:

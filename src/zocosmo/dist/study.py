@@ -55,7 +55,8 @@ class Study:
     def __init__(self, plan: Plan, job: Job, out: Path, options: Options, tick: Tick) -> None:
         self.plan, self.job, self.out, self.options, self.tick = plan, job, out, options, tick
         self.header = make_header(plan.config, plan.fingerprint)
-        self.stamp = fingerprint({"engine": "dist", **self.header})
+        ways = {"sealed": options.key is not None, "on_lost_peer": options.on_lost_peer}  # both change the log
+        self.stamp = fingerprint({"engine": "dist", **ways, **self.header})
         self.every = options.checkpoint_every or plan.log_every
         for graph in {trial.graph_of() for trial in plan.trials}:
             Place(graph, job.world)  # refuses more processes than nodes
@@ -94,6 +95,8 @@ class Study:
             if "error" in self.said:
                 raise InputError(self.said["error"])
             self.checkpoints = Checkpoints(self.mine, self.stamp)
+            if self.job.rank == 0 and not self.said["finished"]:
+                (self.out / STATES).unlink(missing_ok=True)  # of a study that stood here before
             if self.said["anew"]:
                 self.checkpoints.clear()
             yield folder, done
@@ -165,7 +168,8 @@ class Study:
         return Host(run, channel, bound=self.plan.diverged_above)
 
     def _measure(self, host: Host, rows: Rows) -> Values | None:
-        found = host.checkpoint()
+        with self.links.deadline.measuring():
+            found = host.checkpoint()
         if found is None:
             return None
         rows.take(found[0])

@@ -38,6 +38,7 @@ class Company:
         }
         self._mine: dict[tuple[int, int], int] = {}  # what we proposed, by peer and incarnation
         self._lost: set[tuple[int, int]] = set()
+        self._pulse: dict[tuple[int, int], tuple[bytes, float]] = {}  # last beats, and when they came
         self._given_up_by: str | None = None
         self._starting = True  # no round is begun before all peers have answered
         self._round, self._lock, self._closed = -1, threading.Lock(), threading.Event()
@@ -56,6 +57,9 @@ class Company:
         while missing := [
             peer for peer in self.peers if self._from[peer] is None and not self._is_lost(peer)
         ]:
+            for peer in missing:
+                if self._is_still(peer, self._seen[peer]):  # it died with all who would have missed it
+                    self.give_up(peer, self._seen[peer])
             if time.monotonic() - since > self.job.join_within:
                 raise PeerLost(
                     f"rank {missing[0]} neither answered within {self.job.join_within:g} s nor is known to "
@@ -87,12 +91,10 @@ class Company:
         """Connect to a peer that came back, or that we came back to; not if it dies before it gets there."""
         store, pair = self.job.store, self._pair(peer, seen)
         store.set(f"meet/{pair}/{self.job.rank}", "")
-        beat, moved, since = b"", time.monotonic(), time.monotonic()
+        since = time.monotonic()
         while not store.check([f"meet/{pair}/{peer}"]):
-            now, last = time.monotonic(), beat
-            beat = store.get(f"beat/{peer}/{seen}")
-            moved = now if beat != last else moved
-            if now - moved > STILL or now - since > self.channel.links.deadline.seconds:
+            late = time.monotonic() - since > self.channel.links.deadline.seconds
+            if late or self._is_still(peer, seen):
                 return False
             time.sleep(POLL / 10)
         try:
@@ -100,6 +102,14 @@ class Company:
         except PeerLost:
             return False
         return True
+
+    def _is_still(self, peer: int, seen: int) -> bool:
+        """Whether a peer has given no sign of life for a while, since we first looked."""
+        store, key, now = self.job.store, f"beat/{peer}/{seen}", time.monotonic()
+        beat = store.get(key) if store.check([key]) else b""
+        last, moved = self._pulse.get((peer, seen), (None, now))
+        self._pulse[peer, seen] = beat, moved if beat == last else now
+        return now - self._pulse[peer, seen][1] > STILL
 
     def is_missed(self, peer: int) -> bool:
         """Whether a peer is gone and not back yet; as opposed to a round before we came back to it."""

@@ -115,7 +115,7 @@ def run_jobs(folder: Path, jobs: list[dict], limit: float) -> list[dict]:
             time.sleep(0.05)
         hung = [rank for rank, process in enumerate(processes) if process.poll() is None]
     finally:
-        end(processes, signal.SIGKILL)
+        end(processes)
     if hung:
         sys.exit(f"ranks {hung} had not ended after {limit:.0f} s")
     files = [folder / f"said.{rank}" for rank in range(WORLD)]

@@ -189,7 +189,7 @@ OUTSIDE = {
     "sim": {"numpy"},
     "blackbox": {"numpy", "pandas", "scipy"},
     "experiments": {"numpy", "pandas", "pydantic", "yaml"},
-    "dist": {"numpy", "torch", "cryptography", "safetensors", "typer"},
+    "dist": {"numpy", "torch", "cryptography", "google_crc32c", "safetensors", "typer"},
     "torch": {"numpy", "torch"},
     "report": {"numpy", "pandas", "scipy", "rich", "matplotlib"},
     "cli": {"numpy", "rich", "typer"},

@@ -21,7 +21,7 @@ def test_bytes_are_those_of_the_messages(report):
     """q = 10 of d = 1,000: 40 bytes of values, 40 or 13 of coordinates, 32 of a frame, 16 of a seal."""
     assert {row["name"]: row["bytes"] for row in report["rows"]} == {
         **{"values": 40, "indexed": 80, "packed": 40 + 13 + 32, "dense": 4000},
-        **{"raw": 72, "used": 72, "framed": 72, "sealed": 88, "named": 85, "mix": 72},
+        **{"raw": 72, "used": 72, "checked": 72, "framed": 72, "sealed": 88, "named": 85, "mix": 72},
     }
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.distributed
+from google_crc32c import value as sum_of
 
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame
@@ -184,10 +185,12 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
     plain, sealed, indexed = channel(), channel(key=KEY), channel("indexed")
     raw = exchange(bare_group(job, "exchange"), job, size)
     used = exchange(bare_group(job, "used"), job, size, values.tobytes())
+    least = checked(exchange(bare_group(job, "checked"), job, size, values.tobytes()), values)
     named = (CODECS["indexed"].bits(d, q).total + FRAME_BITS.total) // 8
     return [
         Timed("raw", "bare tensors of the same bytes", size, "raw", raw),
         Timed("used", "the same, values put in and taken out", size, "raw", used),
+        Timed("checked", "the same, checksum and finite values", size, "raw", least),
         Timed("framed", "value-only through the channel", size, "raw", swap(plain, values, support)),
         Timed("sealed", "the same, sealed", size + 16, "framed", swap(sealed, values, support)),
         Timed("named", "indexed through the channel", named, "framed", swap(indexed, values, support)),
@@ -209,6 +212,18 @@ def exchange(group: Any, job: Job, size: int, values: bytes = b"") -> Callable[[
         received.wait()
         sent.wait()
         return bytes(into) if values else b""
+
+    return once
+
+
+def checked(bare: Callable[[], bytes], values: Any) -> Callable[[], Any]:
+    """The least that checks anything: CRC-32C at both ends, all values finite, and no frame around them."""
+
+    def once() -> Any:
+        sum_of(values.tobytes())
+        got = bare()
+        sum_of(got)
+        return np.isfinite(np.frombuffer(got, np.float32)).all()
 
     return once
 

@@ -47,7 +47,7 @@ class Timed(NamedTuple):
 
     name: str
     about: str
-    bytes: int  # that one process sends, without what the transport adds
+    bytes: int  # that one process sends, without what TCP adds
     floor: str  # the name of what it is compared with
     once: Callable[[], object]
     share: int = 1

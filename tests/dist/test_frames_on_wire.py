@@ -139,6 +139,15 @@ def test_values_that_are_not_finite_are_not_heard(key, value):
         hear(forged(3, np.array([1.0, value], np.float32), key=key), 3, key=key)
 
 
+@KEYS
+def test_a_flipped_bit_between_two_partners_is_refused(key):
+    ours, data = channel(0, key=key), honest(3, key=key)
+    ours.begin(3)
+    ours.links.next = flipped(data, 8 * 35)
+    with pytest.raises(CorruptMessage, match="checksum"):
+        ours.mix_pairs(VALUES[None], np.array([1]))
+
+
 def test_values_whose_squares_overflow_are_heard():
     big = np.array([3e38, -3e38], np.float32)
     assert np.isfinite(hear(honest(3, values=big), 3)).all()

@@ -70,16 +70,16 @@ def frame_parts(
 ) -> tuple[bytes, bytes]:
     """A frame as its header and what follows it, for those who copy them into a buffer of their own."""
     codec, value_type, round_, sender, size, sequence = header
-    head = pack_head(header, session, sealed=seal is not None)
+    head = _pack(header, session, sealed=seal is not None)
     if size != message.values.size:
         raise InputError(f"the header announces {size} values, the message has {message.values.size}")
     body = codec.encode(message, d=d, value=value_type)
     if seal is not None:
         body = seal.close(body, round=round_, sequence=sequence, sender=sender, head=head)
-    return checksummed(head, body), body
+    return _checksummed(head, body), body
 
 
-def checksummed(head: bytes, body: bytes) -> bytes:
+def _checksummed(head: bytes, body: bytes) -> bytes:
     """A header made whole by the checksum over itself and what follows it."""
     return head + _CHECKSUM.pack(extend(value(head), body))
 
@@ -98,7 +98,7 @@ def unframe(
     if (
         len(start) == _HEAD_BYTES
         and expect
-        and start[: _HEADER.size] == pack_head(expect, session, sealed=seal is not None)
+        and start[: _HEADER.size] == _pack(expect, session, sealed=seal is not None)
     ):
         header = expect
         _check_sum(start, body)
@@ -113,7 +113,7 @@ def unframe(
     return header, header.codec.decode(body, d=d, q=header.size, value=header.value)
 
 
-def pack_head(header: Header, session: bytes, *, sealed: bool) -> bytes:
+def _pack(header: Header, session: bytes, *, sealed: bool) -> bytes:
     """The bytes of a header, but for the checksum."""
     codec, value_type, round_, sender, size, sequence = header
     ids = FRAME_VERSION, codec.wire_id, value_type.wire_id, sealed
@@ -151,7 +151,7 @@ def _parsed(start: bytes, body: bytes, d: int, session: bytes) -> Header:
 
 
 def _check_sum(start: bytes, body: bytes) -> None:
-    if start != checksummed(start[: _HEADER.size], body):
+    if start != _checksummed(start[: _HEADER.size], body):
         raise CorruptMessage(
             f"checksum of a {len(start) + len(body)}-byte frame does not match; it was damaged on its way"
         )

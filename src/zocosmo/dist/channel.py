@@ -9,10 +9,10 @@ from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel, Index, Slot, Values, slots
 from zocosmo.core.fields import Message
-from zocosmo.core.frame import FRAME_BITS, Header, checksummed, frame_parts, pack_head, unframe
+from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D, Support
-from zocosmo.core.values import BF16, F32, F64, ValueType
+from zocosmo.core.values import F32, F64, ValueType
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
@@ -21,8 +21,6 @@ from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
 from zocosmo.graphs.matching import Partners
 
 Link = tuple[int, int]
-
-FRAME_BYTES = FRAME_BITS.total // 8
 
 
 class Sent(NamedTuple):
@@ -87,7 +85,6 @@ class TorchChannel(Channel):
         self._hop = place.hop(rank)
         if key is not None:
             self.framing = FRAME_BITS.plus(SEAL_BITS)
-        self._is_bare = key is None and codec in ("values", "dense") and self.value is not BF16  # values alone
         links.open(place.edges, connect=connect)
         for peer in links.peers() if connect else ():
             self.renew(peer)
@@ -155,22 +152,12 @@ class TorchChannel(Channel):
         if i == j:
             return values.copy()
         row, index, peer = values.reshape(-1), None if u is None else u.index.reshape(-1), self._host[j]
-        line, size, expect = self._lines[peer], self._frame_bytes(row.size), b""
 
         def frames() -> dict[int, tuple[bytes, bytes]]:
-            nonlocal expect
-            made = {peer: self._frame((i, j), i, self._message(row, index))}
-            expect = pack_head(self._header(j, row.size, line.received), self.session, sealed=False)
-            return made
+            return {peer: self._frame((i, j), i, self._message(row, index))}
 
-        data = self.links.exchange(frames, {peer: size}, self.t)[peer]
-        start, body = bytes(data[:FRAME_BYTES]), bytes(data[FRAME_BYTES:])
-        if self._is_bare and start == checksummed(expect, body):  # to the bit what an honest peer sends
-            theirs = np.frombuffer(body, self.value.dtype)
-            line.received += 1
-            self._check_finite(theirs, j)
-        else:
-            theirs = self._accept(data, Awaited((j, i), j, row.size, index), peer).values
+        got = self.links.exchange(frames, {peer: self._frame_bytes(row.size)}, self.t)
+        theirs = self._accept(got[peer], Awaited((j, i), j, row.size, index), peer).values
         return theirs.astype(values.dtype, copy=False).reshape(values.shape)
 
     def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,6 +20,7 @@ HEADER = "zocosmo"  # the key of the header in a Parquet file
 FORMATS = (".parquet", ".csv")
 TEXT = ("problem", "graph", "method", "seed")  # columns that are no numbers, even where they look like it
 LIBRARIES = ("numpy", "scipy", "networkx", "pandas", "pyarrow", "scikit-learn")
+MODEL_LIBRARIES = ("torch", "transformers", "peft", "tokenizers")  # of logs about language models
 
 
 class Log(NamedTuple):
@@ -84,11 +85,13 @@ def check_format(path: Path) -> None:
 
 def make_header(config: Mapping[str, Any], print_of_plan: str) -> dict[str, Any]:
     """What made a log. No time of day: the same plan and code give the same bytes."""
+    about_models = config.get("problem", {}).get("kind") == "llm"
+    names = LIBRARIES + MODEL_LIBRARIES if about_models else LIBRARIES
     return {
         "config": dict(config),
         "fingerprint": print_of_plan,
         "source": source_hash(),
-        "versions": {"zocosmo": __version__, "python": platform.python_version(), **_versions()},
+        "versions": {"zocosmo": __version__, "python": platform.python_version(), **_versions(names)},
     }
 
 
@@ -108,9 +111,9 @@ def source_hash() -> str:
     return digest.hexdigest()
 
 
-def _versions() -> dict[str, str]:
+def _versions(names: Iterable[str]) -> dict[str, str]:
     found = {}
-    for name in LIBRARIES:
+    for name in names:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -1,6 +1,6 @@
 """Oracles: what nodes may ask of their private losses, and how a method asks it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -58,7 +58,7 @@ class TwoQuery(NamedTuple):
 
     def points(self) -> tuple[Values, Values]:
         """x + μu and x − μu, as new arrays."""
-        here, shift = self.u.restrict(self.x), self._shift()
+        here, shift = self.u.restrict(self.x), self.shift()
         return self.u.put(self.x, here + shift), self.u.put(self.x, here - shift)
 
     def slope(self, f_plus: Values, f_minus: Values) -> Values:
@@ -66,20 +66,43 @@ class TwoQuery(NamedTuple):
         slope: Values = ((f_plus - f_minus)[..., None] / (2 * self.mu)).astype(self.x.dtype, copy=False)
         return slope
 
-    def _shift(self) -> Values:
+    def shift(self) -> Values:
+        """μ ε on the support, in the type of the states."""
         shift: Values = np.asarray(self.mu, self.x.dtype) * self.u.signs.astype(self.x.dtype, copy=False)
         return shift
 
 
+class Loan(NamedTuple):
+    """The entries of a state on a support, lent for queries: what is put there is taken back to the bit."""
+
+    values: Values
+    put: Callable[[Values], Any]  # gives the state
+    put_back: Callable[[], Any]
+
+
+def lend(x: Any, u: Direction) -> Loan:
+    """A loan of x on u. A state that keeps books of its steps has a `lend` of its own: shifts are none."""
+    if hasattr(x, "lend"):
+        loan: Loan = x.lend(u)
+        return loan
+    here = u.restrict(x)
+    return Loan(here, lambda values: u.put(x, values, out=x), lambda: u.put(x, here, out=x))
+
+
 def two_query(oracle: Oracle, query: TwoQuery, t: int) -> Values:
-    """The slope that was asked for. The q entries are shifted in place and put back to the bit."""
-    x, u, active = query.x, query.u, query.active
-    here, shift = u.restrict(x), query._shift()
+    """The slope that was asked for. The q entries are shifted in place and put back to the bit.
+
+    An oracle with a `two_query` of its own, such as one that answers both queries at once, is asked that.
+    """
+    if (at_once := getattr(oracle, "two_query", None)) is not None:
+        slope: Values = at_once(query, t)
+        return slope
+    loan, shift, active = lend(query.x, query.u), query.shift(), query.active
     try:
-        f_plus = oracle(u.put(x, here + shift, out=x), t, active=active).copy()  # it may answer in one array
-        f_minus = oracle(u.put(x, here - shift, out=x), t, active=active)
+        f_plus = oracle(loan.put(loan.values + shift), t, active=active).copy()  # it may answer in one array
+        f_minus = oracle(loan.put(loan.values - shift), t, active=active)
     finally:
-        u.put(x, here, out=x)
+        loan.put_back()
     return query.slope(f_plus, f_minus)
 
 
@@ -89,10 +112,23 @@ def estimate(u: Direction, slope: Values) -> Values:
     return g
 
 
+def measures(problem: Problem, x: Values) -> dict[str, Values]:
+    """What is measured at one shared point of each run, x of shape (…, d): arrays (…, n) by name.
+
+    "objective" is F_i(x), whose mean over nodes is F(x); a problem may have `measures` of its own that say
+    more, and their means are columns of the log.
+    """
+    everywhere = np.broadcast_to(x[..., None, :], (*x.shape[:-1], problem.n, x.shape[-1]))
+    own = getattr(problem, "measures", None)
+    if own is None:
+        return {"objective": problem.local(np.ascontiguousarray(everywhere))}
+    measured: dict[str, Values] = own(everywhere)
+    return measured
+
+
 def objective(problem: Problem, x: Values) -> Values:
     """F(x) = mean_i F_i(x) at one shared point for each run, x of shape (…, d)."""
-    everywhere = np.broadcast_to(x[..., None, :], (*x.shape[:-1], problem.n, x.shape[-1]))
-    mean: Values = problem.local(np.ascontiguousarray(everywhere)).mean(axis=-1)
+    mean: Values = measures(problem, x)["objective"].mean(axis=-1)
     return mean
 
 

@@ -29,6 +29,7 @@ from zocosmo.cli.options import (
     ReplaceOption,
     ResumeOption,
     SeedsOption,
+    SetOption,
     StatesOption,
     as_line,
 )
@@ -52,6 +53,7 @@ def launch(
     ] = None,
     out: OutOption = None,
     seeds: SeedsOption = "",
+    set_: SetOption = None,
     resume: ResumeOption = False,
     replace: ReplaceOption = False,
     restarts: Annotated[int, typer.Option(min=0, help="Times to start again after a failure.")] = 0,
@@ -75,7 +77,7 @@ def launch(
     """
     from zocosmo.experiments.plan import load_plan
 
-    plan = load_plan(config, as_seeds(seeds) if seeds else None)
+    plan = load_plan(config, as_seeds(seeds) if seeds else None, set_)
     world = _world(plan, nodes)
     folder = RUNS / plan.name if out is None else out
     lost = on_lost_peer or plan.on_lost_peer

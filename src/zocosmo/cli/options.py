@@ -8,6 +8,14 @@ import typer
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file; configs/ has examples.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the log; runs/NAME if not given.")]
 SeedsOption = Annotated[str, typer.Option(help="Seeds in place of the config's: 1,2,3 or 1-40.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change the config: problem.model=smollm2, methods.*.mu=0.01; repeat.",
+    ),
+]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with a study that was stopped.")]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Start anew, whatever the folder holds.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write log.csv instead of log.parquet.")]
@@ -50,4 +58,5 @@ def _as_words(parameter: Any, value: Any) -> list[str]:
         return [str(value)]
     if parameter.is_flag:
         return [(parameter.opts if value else parameter.secondary_opts)[0]]
-    return [parameter.opts[0], str(value)]
+    values = value if isinstance(value, list | tuple) else [value]
+    return [word for each in values for word in (parameter.opts[0], str(each))]

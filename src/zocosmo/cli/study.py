@@ -19,6 +19,7 @@ from zocosmo.cli.options import (
     ReplaceOption,
     ResumeOption,
     SeedsOption,
+    SetOption,
 )
 from zocosmo.errors import InputError, check_known
 from zocosmo.files import replace_file
@@ -44,6 +45,7 @@ def run(
     config: ConfigArgument,
     out: OutOption = None,
     seeds: SeedsOption = "",
+    set_: SetOption = None,
     resume: ResumeOption = False,
     replace: ReplaceOption = False,
     processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 1,
@@ -59,7 +61,7 @@ def run(
     from zocosmo.experiments.plan import load_plan
     from zocosmo.experiments.run import run_plan
 
-    plan = load_plan(config, as_seeds(seeds) if seeds else None)
+    plan = load_plan(config, as_seeds(seeds) if seeds else None, set_)
     folder = RUNS / plan.name if out is None else out
     with progress(plan) as tick:
         try:
@@ -75,6 +77,7 @@ def run(
             )
         except KeyboardInterrupt:
             again = ["zocosmo", "run", str(config), "--out", str(folder), "--resume"]
+            again += [word for text in set_ or () for word in ("--set", text)]
             again += ["--seeds", seeds] * bool(seeds) + ["--states"] * states + ["--csv"] * csv
             print(f"zocosmo: stopped; what is done is kept. Go on with: {shlex.join(again)}", file=sys.stderr)
             raise
@@ -275,13 +278,13 @@ class progress:  # noqa: N801 — used as a function
             TextColumn(plan.name),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %  {task.fields[rate]} node-rounds/s"),
-            TextColumn("best {task.fields[best]}  {task.fields[bits]} bits/node"),
+            TextColumn("best {task.fields[best]}  {task.fields[bits]} bits/node  {task.fields[note]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
             disable=not sys.stderr.isatty(),
         )
-        self._task = self._bar.add_task("run", total=total, rate="–", best="–", bits="–")
+        self._task = self._bar.add_task("run", total=total, rate="–", best="–", bits="–", note="")
         self._done: dict[int, int] = {}
         self._best = float("inf")
 
@@ -297,6 +300,5 @@ class progress:  # noqa: N801 — used as a function
         self._best = min(self._best, now.best)
         done, elapsed = sum(self._done.values()), self._bar.tasks[0].elapsed or 0.0
         rate = f"{done / elapsed:,.0f}" if elapsed > 0 else "–"
-        self._bar.update(
-            self._task, completed=done, rate=rate, best=f"{self._best:.4g}", bits=f"{now.bits:,.0f}"
-        )
+        best, bits = f"{self._best:.4g}", f"{now.bits:,.0f}"
+        self._bar.update(self._task, completed=done, rate=rate, best=best, bits=bits, note=now.note)

@@ -24,6 +24,7 @@ from zocosmo.cli.options import (
     ReplaceOption,
     ResumeOption,
     SeedsOption,
+    SetOption,
     StatesOption,
 )
 from zocosmo.cli.study import as_seeds, progress, where
@@ -44,6 +45,7 @@ def run(
     config: ConfigArgument,
     out: OutOption = None,
     seeds: SeedsOption = "",
+    set_: SetOption = None,
     resume: ResumeOption = False,
     replace: ReplaceOption = False,
     checkpoint_every: CheckpointOption = 0,
@@ -63,10 +65,10 @@ def run(
     """
     key = None if key_file is None else read_key(key_file)
     given = as_seeds(seeds) if seeds else None
-    plan = load_plan(config, given)
+    plan = load_plan(config, given, set_)
     job = join(listen=listen, within=join_within)
     if seeds_from_rank_0:
-        plan = load_plan(config, hand_out(job, plan.config["seeds"], key))
+        plan = load_plan(config, hand_out(job, plan.config["seeds"], key), set_)
     notice(plan, job)
     options = Options(
         resume=resume,
@@ -109,9 +111,7 @@ def main() -> None:
         code = app(standalone_mode=False) or 0
     except (ZocosmoError, UserMistake) as error:
         text = error.format_message() if isinstance(error, UserMistake) else str(error)
-        sys.stderr.write(
-            f"zocosmo: {whose}{' '.join(text.split())}\n"
-        )  # whole, beside other ranks' lines
+        sys.stderr.write(f"zocosmo: {whose}{' '.join(text.split())}\n")  # whole, beside other ranks' lines
         code = 2
     except KeyboardInterrupt:
         code = 130

@@ -224,7 +224,10 @@ class TorchChannel(Channel):
         def frames() -> dict[int, tuple[bytes, bytes]]:
             made = {}
             for peer, rows in out.items():
-                message, line = Message(np.ascontiguousarray(rows).reshape(-1).view(np.float64)), self._lines[peer]
+                message, line = (
+                    Message(np.ascontiguousarray(rows).reshape(-1).view(np.float64)),
+                    self._lines[peer],
+                )
                 header = Header(codec, F64, self.t, int(self.nodes[0]), message.values.size, line.sent)
                 line.sent += 1
                 made[peer] = frame_parts(header, message, d=MAX_D, session=self.session, seal=line.closing)

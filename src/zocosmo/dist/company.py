@@ -24,9 +24,7 @@ STILL = 3.0  # seconds without a sign of life after which a peer that has no con
 class Company:
     """The peers of this process, one node each, when those that are lost may come back."""
 
-    def __init__(
-        self, job: Job, channel: TorchChannel, incarnation: int, starts: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, job: Job, channel: TorchChannel, incarnation: int, starts: Sequence[int] = ()) -> None:
         self.job, self.channel, self.incarnation = job, channel, incarnation
         self.peers = channel.links.peers()
         self._store: Any = job.store.clone()  # the main thread may be waiting in the other

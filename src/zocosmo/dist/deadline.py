@@ -52,4 +52,6 @@ class Deadline:
     def seconds(self) -> float:
         if self.fixed is not None:
             return self.fixed
-        return max(LEAST, FACTOR * max(self._rounds), self._floor) if self._rounds else max(FIRST, self._floor)
+        return (
+            max(LEAST, FACTOR * max(self._rounds), self._floor) if self._rounds else max(FIRST, self._floor)
+        )

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.methods.base import Draw, World, drive
-from zocosmo.oracle import TwoQuery, disagreement, two_query
+from zocosmo.oracle import TwoQuery, disagreement, measures, two_query
 from zocosmo.sim.draws import DrawAhead
-from zocosmo.sim.engine import Checkpoint, Run, is_fine
+from zocosmo.sim.guard import Guard, Guarded
+from zocosmo.sim.engine import Checkpoint, Run, first_states, is_fine, memory, recall, restored
 
 Values = NDArray[Any]
 Arrays = dict[str, NDArray[Any]]
@@ -22,19 +23,23 @@ class Host:
     Advanced side by side with its peers it computes the bits of `Simulation([run])`, node for node.
     """
 
-    def __init__(self, run: Run, channel: TorchChannel, *, bound: float = 1e12) -> None:
+    def __init__(
+        self, run: Run, channel: TorchChannel, *, bound: float = 1e12, guard: Guard | None = None
+    ) -> None:
         self.run, self.channel, self.bound, self.t = run, channel, bound, 0
         world = World(run.graph, run.problem.d, run.schedule, channel.nodes)
         run.method.check(world)
         self.method, self.whole = run.method, run.problem
         self.problem = type(run.problem).stack([run.problem.at(channel.nodes.tolist())])
-        self._draws = DrawAhead(self.method, [world], [run.seed], channel.dtype)
+        ahead = getattr(self.problem, "draws_ahead", False)
+        self._draws = DrawAhead(self.method, [world], [run.seed], channel.dtype, in_background=ahead)
         here = len(channel.nodes)
-        x0 = np.broadcast_to(np.asarray(self.problem.x0)[..., None, :], (1, here, world.d))
-        self.state = self.method.init(np.array(x0, channel.dtype, order="C"))
+        shape = 1, here, world.d
+        self.state = self.method.init(first_states(self.problem, self.method, shape, channel.dtype))
         self.queries = np.zeros(here, np.int64)
         self.stages = self.method.stages(world)
         self.alive = True
+        self.guarded = Guarded(self.method, guard, 1, channel.dtype)  # rank 0 sees, all are told
         self._first: Values | None = None  # F at the start; rank 0 alone knows
 
     def round(self) -> None:
@@ -45,7 +50,7 @@ class Host:
     def step(self, draw: Draw) -> None:
         """This round along a draw; whatever stops it leaves the states as they were."""
         with np.errstate(all="ignore"):
-            step = self.method.step(self.t, self.state, draw, self.channel)
+            step = self.guarded.now.step(self.t, self.state, draw, self.channel)
             self.state = drive(step, self._answer)
         self.t += 1
 
@@ -64,27 +69,32 @@ class Host:
     def checkpoint(self) -> tuple[Checkpoint, Values] | None:
         """Measure the run with all other processes: at rank 0 the checkpoint and the states of all nodes."""
         with np.errstate(all="ignore"):
-            x = self.state.x.astype(np.float64, copy=False)
+            x = np.asarray(self.state.x, np.float64)
             whole = self.channel.collect(x[0])
             centre = np.empty(x.shape[::2]) if whole is None else whole[None].mean(axis=-2)
             centre = self.channel.spread(centre)
-            everywhere = np.broadcast_to(centre[..., None, :], x.shape)
-            losses = [self.problem.local(np.ascontiguousarray(each)) for each in (everywhere, x)]
-            measured = self.channel.collect(np.stack([loss[0] for loss in losses], axis=-1))
+            here = {**measures(self.problem, centre), "local": self.problem.local(x)}
+            measured = self.channel.collect(np.stack([each[0] for each in here.values()], axis=-1))
             bill = self.channel.ledger(self.channel.codec).by_node(self.channel.n)[0, self.channel.nodes]
             counted = self.channel.collect(np.column_stack([self.queries, bill]))
             found = None
             if whole is not None and measured is not None and counted is not None:
-                found = self._measured(whole[None], centre, measured, counted), whole
-            flag = np.array([float(found is None or not found[0].diverged[0])])
-            self.alive = bool(self.channel.spread(flag)[0])
+                columns = dict(zip(here, measured.T, strict=True))
+                found = self._measured(whole[None], centre, columns, counted), whole
+            told = np.array([float(found is None or not found[0].diverged[0]), self.guarded.scale[0]])
+            alive, scale = self.channel.spread(told)
+            self.alive = bool(alive)
+            self.guarded.set(np.array([scale]))
         return found
 
-    def _measured(self, x: Values, centre: Values, losses: Values, counted: Values) -> Checkpoint:
+    def _measured(self, x: Values, centre: Values, columns: Arrays, counted: Values) -> Checkpoint:
         """As `Simulation.checkpoint`, from what all processes sent."""
-        value, local = (np.ascontiguousarray(losses.T[k])[None].mean(axis=-1) for k in (0, 1))
+        found = {name: np.ascontiguousarray(each)[None].mean(axis=-1) for name, each in columns.items()}
+        value, local = found.pop("objective"), found.pop("local")
         apart = disagreement(x, centre)
-        extra = self.problem.report(centre) if hasattr(self.problem, "report") else {}
+        extra = found | (self.problem.report(centre) if hasattr(self.problem, "report") else {})
+        extra |= self.guarded.columns()
+        self.guarded.see(np.sqrt((centre * centre).sum(axis=-1)), local)
         self._first = value if self._first is None else self._first
         fine = is_fine(value, apart, self._first, self.bound)
         totals = counted.sum(axis=0)
@@ -103,15 +113,18 @@ class Host:
 
     def arrays(self) -> Arrays:
         """All that an exact continuation needs, to be saved before the next round."""
-        state = {f"state.{name}": part for name, part in self.state._asdict().items() if part is not None}
+        parts = ((name, part) for name, part in self.state._asdict().items() if part is not None)
+        state = {f"state.{name}": np.asarray(part) for name, part in parts}
         bill = {"bits": self.channel.ledger(self.channel.codec).counts, "queries": self.queries}
         first = {} if self._first is None else {"first": self._first}
-        return {**state, **bill, **first, "t": np.array([self.t])}
+        kept = {f"problem.{name}": array for name, array in memory(self.problem).items()}
+        return {**state, **bill, **first, **kept, **self.guarded.arrays(), "t": np.array([self.t])}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `arrays` gave, at the same nodes of the same run."""
-        parts = {name: arrays[f"state.{name}"] for name in self.state._fields if f"state.{name}" in arrays}
-        self.state = self.state._replace(**parts)
+        self.state = restored(self.state, arrays)
         self.channel.ledger(self.channel.codec).counts[...] = arrays["bits"]
         self.queries, self._first = arrays["queries"], arrays.get("first")
         self.t = int(arrays["t"][0])
+        recall(self.problem, arrays)
+        self.guarded.restore(arrays)

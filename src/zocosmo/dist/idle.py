@@ -41,12 +41,17 @@ class IdleStudy(Study):
                 f"on_lost_peer idle is for one trial of edge_local, got {len(plan.trials)} of "
                 f"{trial.method.kind}; use one method, graph and seed, or on_lost_peer stop"
             )
+        if plan.guard is not None:
+            raise InputError(
+                "a guard needs measurements of all nodes, and on_lost_peer idle makes none on the way; leave out "
+                "the guard, or use on_lost_peer stop"
+            )
         run = trial.run()
         if run.graph.n != job.world:
             raise InputError(
                 f"on_lost_peer idle needs a process for each node, got {job.world} for {run.graph.n} nodes"
             )
-        posted = 8 * run.graph.n * run.problem.d * (plan.last // plan.log_every + 1)
+        posted = 8 * run.graph.n * run.problem.d * len(plan.due)
         if posted > MOST_POSTED:
             raise InputError(
                 f"{posted / 2**20:.0f} MiB of states would be posted; raise log_every, or lower d"
@@ -96,7 +101,7 @@ class IdleStudy(Study):
                     self.log.idled += 1
                     host.idle()
                 self.links.deadline.observe(time.monotonic() - began)
-            if host.t % plan.log_every == 0:
+            if plan.is_due(host.t):
                 self._post(host)
                 self.log.add(0, host.t, host.channel, self.links)
                 self.tick(Progress(0, host.t * host.channel.n, np.inf, self._bits(host)))
@@ -111,7 +116,7 @@ class IdleStudy(Study):
         """State, queries and bits of this node after some rounds, for rank 0 to measure."""
         bill = host.channel.ledger(host.channel.codec).by_node(host.channel.n)[0, self.job.rank]
         counted = np.concatenate([host.queries, bill]).astype(np.int64)
-        x = host.state.x.astype(np.float64).reshape(-1)
+        x = np.asarray(host.state.x, np.float64).reshape(-1)
         data, name, key = x.tobytes() + counted.tobytes(), f"x/{host.t}/{self.job.rank}", self.options.key
         self.job.store.set(name, data if key is None else seal_blob(key, self._label(name), data))
 
@@ -128,7 +133,7 @@ class IdleStudy(Study):
             return None
         logs = self._await_living()
         states, last = None, dict[int, Values]()
-        for t in range(0, self.plan.last + 1, self.plan.log_every):
+        for t in self.plan.due:
             found = self._posted(t, run)
             if found:
                 last |= {node: counted for node, (_, counted) in found.items()}  # who is lost has sent, too

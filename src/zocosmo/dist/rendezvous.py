@@ -146,7 +146,9 @@ def _check_numbers(env: Mapping[str, str]) -> None:
         if not env[name].isdecimal():
             raise InputError(f"{name} must be a whole number, got {env[name]!r}")
     if int(env["RANK"]) >= int(env["WORLD_SIZE"]):
-        raise InputError(f"RANK {env['RANK']} must lie below WORLD_SIZE {env['WORLD_SIZE']}; ranks begin at 0")
+        raise InputError(
+            f"RANK {env['RANK']} must lie below WORLD_SIZE {env['WORLD_SIZE']}; ranks begin at 0"
+        )
 
 
 def _await_store(host: str, port: int, within: float) -> None:

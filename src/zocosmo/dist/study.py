@@ -55,7 +55,10 @@ class Study:
     def __init__(self, plan: Plan, job: Job, out: Path, options: Options, tick: Tick) -> None:
         self.plan, self.job, self.out, self.options, self.tick = plan, job, out, options, tick
         self.header = make_header(plan.config, plan.fingerprint)
-        ways = {"sealed": options.key is not None, "on_lost_peer": options.on_lost_peer}  # both change the log
+        ways = {
+            "sealed": options.key is not None,
+            "on_lost_peer": options.on_lost_peer,
+        }  # both change the log
         self.stamp = fingerprint({"engine": "dist", **ways, **self.header})
         self.every = options.checkpoint_every or plan.log_every
         for graph in {trial.graph_of() for trial in plan.trials}:
@@ -145,7 +148,7 @@ class Study:
             began = time.monotonic()
             host.round()
             self.links.deadline.observe(time.monotonic() - began)
-            if host.t % plan.log_every == 0:
+            if plan.is_due(host.t):
                 states = self._measure(host, rows)
                 self.log.add(trial.number, host.t, host.channel, self.links)
                 self.tick(Progress(trial.number, host.t * run.graph.n, rows.best, rows.bits))
@@ -165,7 +168,7 @@ class Study:
             key=self.options.key,
             connect=connect,
         )
-        return Host(run, channel, bound=self.plan.diverged_above)
+        return Host(run, channel, bound=self.plan.diverged_above, guard=self.plan.guard)
 
     def _measure(self, host: Host, rows: Rows) -> Values | None:
         with self.links.deadline.measuring():
@@ -237,6 +240,8 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
         "trial": trial.number,
         "rounds": plan.rounds,
         "log_every": plan.log_every,
+        **({"checkpoints": " ".join(map(str, plan.checkpoints))} if plan.checkpoints else {}),
+        **({f"guard.{k}": v for k, v in vars(plan.guard).items()} if plan.guard else {}),
         "dtype": plan.dtype,
         "on_lost_peer": options.on_lost_peer,
         "sealed": options.key is not None,

@@ -1,8 +1,9 @@
 """Config files: YAML in which every mistake has a line."""
 
+import copy
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ class Config:
     def __init__(self, text: str, name: str) -> None:
         self.name = name
         self.lines: dict[Where, int] = {}
+        self.overrides: dict[Where, str] = {}
         try:
             node = yaml.compose(text, Loader=yaml.SafeLoader)
             self.data = self._read(node, ()) if node is not None else None
@@ -46,7 +48,48 @@ class Config:
         """An error at an entry, or at the nearest that has a line."""
         while where and where not in self.lines:
             where = where[:-1]
+        inside = (where[:k] for k in range(len(where), 0, -1))
+        if (
+            said := next((self.overrides[each] for each in inside if each in self.overrides), None)
+        ) is not None:
+            return ConfigError(f"--set {said}: {message}")
         return ConfigError(f"{self.name}:{self.lines.get(where, 1)}: {message}")
+
+    def override(self, text: str) -> None:
+        """Put a value in the place of an entry, or beside the others: problem.batch=8, methods.0.eta=1e-3.
+
+        Keys are separated by dots, entries of lists counted from 0, and `*` is all of them.
+        """
+        path, sign, value = text.partition("=")
+        keys = path.strip().split(".")
+        if not sign or not all(keys):
+            raise ConfigError(
+                f"--set {text}: expected KEY=VALUE with dots in the key, such as problem.batch=8"
+            )
+        entry = Config(value, f"--set {text}").data
+        self._place(self.data, keys, (), entry, text)
+
+    def _place(self, inside: Any, keys: Sequence[str], where: Where, entry: Any, text: str) -> None:
+        key, rest = keys[0], keys[1:]
+        chosen: Sequence[str | int] = [key]
+        if isinstance(inside, list):
+            every = range(len(inside))
+            chosen = every if key == "*" else [k for k in every if str(k) == key]
+            if not chosen:
+                known = f"0 to {len(inside) - 1}, or *" if inside else "empty"
+                raise ConfigError(f"--set {text}: {place(where)} has no entry {key!r}; it is {known}")
+        elif not isinstance(inside, dict):
+            raise ConfigError(f"--set {text}: {place(where)} is no mapping, so it has no {key!r}")
+        for each in chosen:
+            here = (*where, each)
+            if rest:
+                if isinstance(inside, dict) and key not in inside:
+                    inside[key], self.lines[here], self.overrides[here] = {}, 0, text
+                self._place(inside[each], rest, here, entry, text)
+            else:
+                inside[each] = copy.deepcopy(entry)
+                self.lines = {at: line for at, line in self.lines.items() if at[: len(here)] != here}
+                self.lines[here], self.overrides[here] = 0, text
 
     def _read(self, node: yaml.Node, where: Where) -> Any:
         self.lines[where] = node.start_mark.line + 1

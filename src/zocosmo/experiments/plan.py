@@ -2,12 +2,13 @@
 
 import dataclasses
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from zocosmo.channel import WIRES, check_wire
 from zocosmo.core.tape import Seed
@@ -20,6 +21,7 @@ from zocosmo.methods import DECAYS, METHODS, Method, World
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.sim.engine import Run
+from zocosmo.sim.guard import Guard
 
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000
@@ -37,9 +39,11 @@ KEYS = {
     "rounds": (int, ...),
     "budgets": (list[int], []),
     "log_every": (int | None, None),
+    "checkpoints": (list[int], []),
     "wire": (Literal[tuple(WIRES)], "nominal_f32"),
     "dtype": (Literal["float64", "float32"], "float64"),
     "diverged_above": (float, 1e12),
+    "guard": (dict[str, float] | None, None),
     "on_lost_peer": (Literal["stop", "idle"], "stop"),
 }
 
@@ -71,10 +75,12 @@ class Plan:
     trials: tuple[Trial, ...]
     rounds: int
     log_every: int
+    checkpoints: tuple[int, ...]  # rounds to measure after, in place of every `log_every`
     budgets: tuple[int, ...]
     wire: str
     dtype: str
     diverged_above: float
+    guard: Guard | None
     on_lost_peer: str  # of the runtime; in the simulator nobody is lost
     config: Mapping[str, Any]  # resolved: what goes into the header of the log
 
@@ -85,12 +91,26 @@ class Plan:
     @property
     def last(self) -> int:
         """The round of the last checkpoint: nobody would see what comes after."""
-        return self.rounds - self.rounds % self.log_every
+        return self.due[-1]
+
+    @cached_property
+    def due(self) -> Sequence[int]:
+        """Rounds after which everything is measured; the start is one."""
+        return (0, *self.checkpoints) if self.checkpoints else range(0, self.rounds + 1, self.log_every)
+
+    def is_due(self, t: int) -> bool:
+        return t in self.due
 
 
-def load_plan(path: Path, seeds: Sequence[Seed] | None = None) -> Plan:
-    """Read and check a config file; `seeds` take the place of its own."""
-    return read_plan(Config.load(path), path.stem, seeds)
+def load_plan(
+    path: Path, seeds: Sequence[Seed] | None = None, overrides: Sequence[str] | None = None
+) -> Plan:
+    """Read and check a config file; `seeds` take the place of its own, and so does what `overrides` say, each
+    such as problem.model=smollm2."""
+    config = Config.load(path)
+    for text in overrides or ():
+        config.override(text)
+    return read_plan(config, path.stem, seeds)
 
 
 def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) -> Plan:
@@ -101,8 +121,21 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     _check_top(config, top)
     settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
     settled["on_lost_peer"] = top.pop("on_lost_peer")
+    settled["checkpoints"] = tuple(top["checkpoints"])
+    del top["log_every" if settled["checkpoints"] else "checkpoints"]  # of the two, what counts
+    settled["guard"] = _guard(config, top.pop("guard"))
+    if settled["guard"] is not None:
+        top["guard"] = dataclasses.asdict(settled["guard"])
     trials = tuple(_trials(config, top))
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
+
+
+def _guard(config: Config, given: dict[str, float] | None) -> Guard | None:
+    """The guard of the step, if the plan has one."""
+    if given is None:
+        return None
+    check_keys(config, ("guard",), given, _fields(Guard))
+    return cast("Guard", at(config, ("guard",), Guard, **given))
 
 
 def _check_top(config: Config, top: dict[str, Any]) -> None:
@@ -113,6 +146,8 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
     top["seeds"] = at(config, ("seeds",), spread_seeds, top["seeds"])
     if top["rounds"] < 1:
         raise config.fail(("rounds",), f"rounds must be at least 1, got {top['rounds']}")
+    if top["checkpoints"]:
+        _check_checkpoints(config, top)
     if top["log_every"] is None:
         top["log_every"] = min(10, top["rounds"])
     if not 1 <= top["log_every"] <= top["rounds"]:
@@ -124,6 +159,14 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
     if not top["diverged_above"] > 0:
         raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
     at(config, ("wire",), check_wire, top["wire"], top["dtype"])
+
+
+def _check_checkpoints(config: Config, top: dict[str, Any]) -> None:
+    given, rounds = top["checkpoints"], top["rounds"]
+    if top["log_every"] is not None:
+        raise config.fail(("checkpoints",), "checkpoints stand in place of log_every; leave one of them out")
+    if given[0] < 1 or given[-1] > rounds or any(b <= a for a, b in itertools.pairwise(given)):
+        raise config.fail(("checkpoints",), f"checkpoints ascend from 1 to rounds = {rounds}, got {given}")
 
 
 def spread_seeds(given: Sequence[Seed]) -> list[Seed]:

@@ -25,19 +25,22 @@ if TYPE_CHECKING:
 
 BATCH_VALUES = 2**17  # numbers in the states of a batch: about what a core's cache holds
 SNAPSHOT_EVERY = 20.0  # seconds
+NOTE_EVERY = 1.0  # seconds, where a problem has something to say between checkpoints
 KINDS = ("value_bits", "index_bits", "control_bits", "framing_bits")
 
 
 class Progress(NamedTuple):
-    """How far a study is; sent at every checkpoint of a batch."""
+    """How far a study is; sent at every checkpoint of a batch, and in between with a problem's own note."""
 
     batch: int
     rounds: int  # node-rounds that this batch has done
     best: float  # the smallest objective in it
     bits: float  # the most that any of its nodes has spent
+    note: str = ""
 
 
 Tick = Callable[[Progress], None]
+Watch = Callable[[Simulation, Checkpoint], None]  # sees a batch at its checkpoints, and leaves it as it is
 
 
 def run_plan(
@@ -50,15 +53,19 @@ def run_plan(
     tick: Tick | None = None,
     suffix: str = ".parquet",
     states: bool = False,
+    watch: Watch | None = None,
 ) -> Log:
     """Run all trials of a plan. With `out`, the log is `out`/log.parquet and a stopped study can go on.
 
-    With `states` the last states of all nodes are kept beside the log, in states.npz.
+    With `states` the last states of all nodes are kept beside the log, in states.npz. `watch` is called at
+    every checkpoint before a snapshot can hold it: what it writes is there when a stopped study goes on.
     """
+    if watch is not None and processes > 1:
+        raise InputError(f"only one process can be watched, got processes = {processes}")
     header, tell = make_header(plan.config, plan.fingerprint), tick or (lambda progress: None)
     batches = list(make_batches(plan))
     if out is None:
-        return Log(make_frame(plan, _run_batches(plan, batches, None, processes, tell)), header)
+        return Log(make_frame(plan, _run_batches(plan, batches, None, processes, tell, watch=watch)), header)
     kept = out / STATES
     folder = Folder(out, header, suffix)
     with folder.opened(resume=resume, replace_old=replace_old) as done:
@@ -67,7 +74,7 @@ def run_plan(
                 raise InputError(f"{out} holds a log without {STATES}; start anew with --replace --states")
             return done
         kept.unlink(missing_ok=True)  # of a study that stood here before
-        columns = _run_batches(plan, batches, folder, processes, tell, states=states)
+        columns = _run_batches(plan, batches, folder, processes, tell, states=states, watch=watch)
         found = [take_states(part) for part in columns]
         if states:
             write_states(kept, {name: x for part in found for name, x in part.items()})
@@ -86,7 +93,7 @@ def make_batches(plan: Plan) -> Iterator[list[Trial]]:
             shapes[kind] = problem_key(trial.run().problem)
         groups.setdefault((method_key(trial.method, plan.dtype), shapes[kind]), []).append(trial)
     for (_, (_, n, d, *_)), group in groups.items():
-        most = max(1, BATCH_VALUES // (n * d))
+        most = dict(group[0].problem).get("together") or max(1, BATCH_VALUES // (n * d))
         paths: dict[Any, list[Trial]] = {}
         for trial in group:  # the same updates under another codec are the same path
             paths.setdefault(_path(trial), []).append(trial)
@@ -110,6 +117,7 @@ def run_batch(
     tick: Tick,
     *,
     states: bool = False,
+    watch: Watch | None = None,
 ) -> Columns:
     """Rows of some trials as columns; read from `part` if it is done, continued from it if it is not.
 
@@ -126,15 +134,27 @@ def run_batch(
         wire=plan.wire,
         dtype=plan.dtype,
         bound=plan.diverged_above,
+        guard=plan.guard,
     )
     rows = Rows(trials, [paths[_path(trial)] for trial in trials], sim.problem.n)
+
+    def measure() -> None:
+        rows.take(now := sim.checkpoint())
+        if watch is not None:
+            watch(sim, now)
+
     if half is not None:
         sim.restore({k.removeprefix("sim."): v for k, v in half.items() if k.startswith("sim.")})
         rows.add({k.removeprefix("rows."): v for k, v in half.items() if k.startswith("rows.")})
     else:
-        rows.take(sim.checkpoint())
+        measure()
     each = len(trials) * sim.problem.n
-    _advance(plan, sim, rows, part, lambda: tick(Progress(number, sim.t * each, rows.best, rows.bits)))
+
+    def tell() -> None:
+        note = sim.problem.note() if hasattr(sim.problem, "note") else ""
+        tick(Progress(number, sim.t * each, rows.best, rows.bits, note))
+
+    _advance(plan, sim, rows, part, measure, tell)
     columns = rows.columns()
     if states:
         last = sim.states()
@@ -154,15 +174,26 @@ def take_states(columns: Columns) -> Columns:
     return {name: columns.pop(name) for name in list(columns) if name.startswith("trial-")}
 
 
-def _advance(plan: Plan, sim: Simulation, rows: "Rows", part: Part | None, tell: Callable[[], None]) -> None:
+def _advance(
+    plan: Plan,
+    sim: Simulation,
+    rows: "Rows",
+    part: Part | None,
+    measure: Callable[[], None],
+    tell: Callable[[], None],
+) -> None:
     """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
-    saved = time.monotonic()
+    saved = told = time.monotonic()
+    notes = hasattr(sim.problem, "note")
     with interrupts_held() as stop:
         while sim.t < plan.last and sim.alive.any():
             sim.round()
-            if sim.t % plan.log_every == 0:
-                rows.take(sim.checkpoint())
+            if plan.is_due(sim.t):
+                measure()
                 tell()
+            elif notes and time.monotonic() - told > NOTE_EVERY:
+                tell()
+                told = time.monotonic()
             asked = stop.asked()
             if part is not None and (asked or time.monotonic() - saved > SNAPSHOT_EVERY):
                 now = {f"sim.{name}": array for name, array in sim.arrays().items()}
@@ -227,10 +258,14 @@ def _run_batches(
     tick: Tick,
     *,
     states: bool = False,
+    watch: Watch | None = None,
 ) -> list[Columns]:
     parts = [None if folder is None else folder.part(k) for k in range(len(batches))]
     if processes <= 1 or len(batches) <= 1:
-        return [run_batch(plan, trials, k, parts[k], tick, states=states) for k, trials in enumerate(batches)]
+        return [
+            run_batch(plan, trials, k, parts[k], tick, states=states, watch=watch)
+            for k, trials in enumerate(batches)
+        ]
     columns: list[Columns] = [{} for _ in batches]
     tasks = [
         (plan, [trial.number for trial in trials], k, parts[k], states) for k, trials in enumerate(batches)

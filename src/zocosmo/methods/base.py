@@ -92,6 +92,7 @@ class Method(ABC):
 
     kind: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]]  # that messages of this method can be charged under, default first
+    on_supports: ClassVar[bool] = False  # whether a step reads and writes states on supports alone
 
     eta: float
     mu: float
@@ -137,6 +138,8 @@ class Method(ABC):
 class Sparse(Method):
     """Touches q coordinates a round, and may keep momentum on them   [eq:optional_subspace_momentum]"""
 
+    on_supports: ClassVar[bool] = True
+
     q: int
     beta: float = 0.0
 
@@ -149,7 +152,7 @@ class Sparse(Method):
         check_size(world.d, self.q)
 
     def init(self, x: Values) -> State:
-        return State(x, np.zeros_like(x) if np.any(self.beta) else None)
+        return State(x, zeros_like(x) if np.any(self.beta) else None)
 
     def size(self, t: int, d: int) -> int:
         return self.q
@@ -162,6 +165,11 @@ class Sparse(Method):
         if np.ndim(self.beta) == 0:
             return blended
         return np.where(self.beta == 0, g, blended)  # runs without momentum never meet 0 · inf
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros where x is kept: in an array, or wherever a state that is none lies."""
+    return np.zeros_like(x) if isinstance(x, np.ndarray) else x.zeros_like()
 
 
 def keep(u: Direction, m: Values | None, m_S: Values) -> Values | None:

@@ -25,6 +25,7 @@ class MarinaType(Sparse):
 
     kind: ClassVar[str] = "marina_type"
     codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta")
+    on_supports: ClassVar[bool] = False  # it adds up what all of them change
 
     period: int = 25
 

@@ -17,18 +17,26 @@ MAX_REDRAWS = 1000
 
 
 def split(
-    labels: NDArray[Any], n: int, *, how: str = "iid", alpha: float = 1.0, tape: Tape, least: int = 1
+    labels: NDArray[Any],
+    n: int,
+    *,
+    how: str = "iid",
+    alpha: float = 1.0,
+    tape: Tape,
+    least: int = 1,
+    word: str = "alpha",
 ) -> list[Index]:
     """Which examples each of n nodes holds: disjoint, covering all, in ascending order, `least` or more each.
 
     iid shuffles and cuts into sizes that differ by one at most. dirichlet cuts every class by shares of its
-    own, drawn from Dirichlet(α, …, α) over nodes: the smaller α, the more the labels of nodes differ.
+    own, drawn from Dirichlet(α, …, α) over nodes: the smaller α, the more the labels of nodes differ. `word`
+    is what the caller calls α.
 
     >>> [part.tolist() for part in split(np.array([0, 1, 0, 1, 0]), 2, tape=Tape(0))]
     [[1, 2, 3], [0, 4]]
     """
     check_known("split", how, SPLITS)
-    check_positive("alpha", alpha)
+    check_positive(word, alpha)
     labels = np.asarray(labels)
     if labels.ndim != 1 or tape.shape != ():
         raise InputError(
@@ -44,8 +52,8 @@ def split(
         if np.bincount(owner, minlength=n).min() >= least:
             return [np.flatnonzero(owner == i) for i in range(n)]
     raise InputError(
-        f"{MAX_REDRAWS} Dirichlet splits with alpha = {alpha} all left some node of {n} with fewer than "
-        f"{least} examples; raise alpha, or take fewer nodes"
+        f"{MAX_REDRAWS} Dirichlet splits with {word} = {alpha} all left some node of {n} with fewer than "
+        f"{least} examples; raise {word}, or take fewer nodes"
     )
 
 

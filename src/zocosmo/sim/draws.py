@@ -1,6 +1,8 @@
 """Public draws for a batch: made once for all runs that share them, and for many rounds at a time."""
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,23 @@ MOST_ROUNDS = 64
 class DrawAhead:
     """The draws of each round for all runs; runs with the same world and seed share theirs.
 
-    A draw is keyed by its round alone, so neither blocks nor company change it.
+    A draw is keyed by its round alone, so neither blocks nor company change it. In the background the next
+    block is drawn while the caller waits for its forwards: hashing and sorting let other threads run.
     """
 
     def __init__(
-        self, method: Method, worlds: Sequence[World], seeds: Sequence[Seed], dtype: np.dtype[Any]
+        self,
+        method: Method,
+        worlds: Sequence[World],
+        seeds: Sequence[Seed],
+        dtype: np.dtype[Any],
+        *,
+        in_background: bool = False,
     ) -> None:
         self.method, self.dtype = method, dtype
+        self._pool = ThreadPoolExecutor(1, "draws") if in_background else None
+        self._pid = os.getpid()
+        self._next: tuple[int, Future[tuple[int, Draw]]] | None = None
         groups: dict[tuple[Any, ...], tuple[World, dict[Seed, int]]] = {}
         keys = [(world.graph, world.schedule_name) for world in worlds]
         for key, world, seed in zip(keys, worlds, seeds, strict=True):
@@ -42,7 +54,8 @@ class DrawAhead:
     def at(self, t: int) -> Draw:
         """Of round t, shapes (runs, …)."""
         if not self._first <= t < self._first + self._count:
-            self._fill(t)
+            self._first = t
+            self._count, self._block = self._ahead(t) if self._pool else self._fill(t)
         at, which = t - self._first, self._which
 
         def change(array: NDArray[Any]) -> NDArray[Any]:
@@ -54,7 +67,17 @@ class DrawAhead:
         assert self._block is not None
         return self._block.pick(change)
 
-    def _fill(self, t: int) -> None:
+    def _ahead(self, t: int) -> tuple[int, Draw]:
+        """The block of round t, and the one after it begun."""
+        if self._pid != os.getpid():  # a fork has this object, and not the thread
+            self._pid, self._pool, self._next = os.getpid(), ThreadPoolExecutor(1, "draws"), None
+        assert self._pool is not None
+        drawn = self._next[1].result() if self._next and self._next[0] == t else self._fill(t)
+        self._next = t + drawn[0], self._pool.submit(self._fill, t + drawn[0])
+        return drawn
+
+    def _fill(self, t: int) -> tuple[int, Draw]:
+        """The draws of some rounds from t on, and of how many."""
         world = self._groups[0][0]
         size = self.method.size(t, world.d)
         most = max(1, min(MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * size)))
@@ -67,7 +90,7 @@ class DrawAhead:
         partners = None if drawn[0].partners is None else _join([draw.partners for draw in drawn])
         if everyone is not None:
             everyone = u if everyone is drawn[0].u else self._side_by_side([draw.everyone for draw in drawn])
-        self._first, self._count, self._block = t, len(rounds), Draw(u, partners, everyone)
+        return len(rounds), Draw(u, partners, everyone)
 
     def _side_by_side(self, parts: Sequence[Any]) -> Direction:
         index, signs = (_join([getattr(u, name) for u in parts]) for name in ("index", "signs"))

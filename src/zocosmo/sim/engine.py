@@ -12,8 +12,9 @@ from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods.base import Method, World, drive
-from zocosmo.oracle import Problem, TwoQuery, disagreement, objective, two_query
+from zocosmo.oracle import Problem, TwoQuery, disagreement, measures, two_query
 from zocosmo.sim.draws import DrawAhead
+from zocosmo.sim.guard import Guard, Guarded
 
 Values = NDArray[Any]
 Arrays = dict[str, NDArray[Any]]
@@ -82,6 +83,7 @@ class Simulation:
         wire: str = "nominal_f32",
         dtype: DTypeLike = np.float64,
         bound: float = 1e12,
+        guard: Guard | None = None,
     ) -> None:
         if len({batch_key(run, dtype) for run in runs}) != 1:
             raise InputError("runs of one batch share method, size and kind of problem; see batch_key")
@@ -93,23 +95,30 @@ class Simulation:
         self.problem = type(runs[0].problem).stack([run.problem for run in runs])
         self.codecs = tuple(dict.fromkeys(codecs)) or (runs[0].method.codec,)
         n, d = runs[0].problem.n, runs[0].problem.d
-        self.channel = MemoryChannel(
+        channel = getattr(self.problem, "channel", MemoryChannel)
+        self.channel: MemoryChannel = channel(
             [run.graph for run in runs], d=d, wire=wire, codecs=self.codecs, dtype=dtype
         )
-        self._draws = DrawAhead(self.method, worlds, [run.seed for run in runs], np.dtype(dtype))
-        x0 = np.broadcast_to(np.asarray(self.problem.x0)[..., None, :], (len(runs), n, d))
-        self.state = self.method.init(np.array(x0, dtype, order="C"))
+        self._draws = DrawAhead(
+            self.method,
+            worlds,
+            [run.seed for run in runs],
+            np.dtype(dtype),
+            in_background=getattr(self.problem, "draws_ahead", False),
+        )
+        self.state = self.method.init(first_states(self.problem, self.method, (len(runs), n, d), dtype))
         self.queries = np.zeros(len(runs), np.int64)
         self.stages = np.array([run.method.stages(world) for run, world in zip(runs, worlds, strict=True)])
         self.alive = np.ones(len(runs), bool)
         self.frozen: dict[int, Values] = {}
         self._first: Values | None = None
+        self.guarded = Guarded(self.method, guard, len(runs), np.dtype(dtype))
 
     def round(self) -> None:
         """Advance all runs by one round."""
         draw = self._draws.at(self.t)
         with np.errstate(all="ignore"):
-            step = self.method.step(self.t, self.state, draw, self.channel)
+            step = self.guarded.now.step(self.t, self.state, draw, self.channel)
             self.state = drive(step, self._answer)
         self.t += 1
 
@@ -120,7 +129,7 @@ class Simulation:
 
     def states(self) -> Values:
         """x of all nodes of all runs, (runs, n, d); of a frozen run as it was when it diverged."""
-        x: Values = self.state.x.copy()
+        x = np.array(self.state.x)
         for run, kept in self.frozen.items():
             x[run] = kept
         return x
@@ -128,17 +137,15 @@ class Simulation:
     def checkpoint(self) -> Checkpoint:
         """Measure all runs now, and freeze those that have diverged."""
         with np.errstate(all="ignore"):
-            x = self.state.x.astype(np.float64, copy=False)
-            centre = x.mean(axis=-2)
-            value = objective(self.problem, centre)
-            local = self.problem.local(x).mean(axis=-1)
-            apart = disagreement(x, centre)
-            extra = self.problem.report(centre) if hasattr(self.problem, "report") else {}
+            extra, norm = self._measure()
+            value, local, apart = (extra.pop(name) for name in ("objective", "local", "disagreement"))
+            extra |= self.guarded.columns()
+            self.guarded.see(norm, local)
             self._first = value if self._first is None else self._first
             fine = is_fine(value, apart, self._first, self.bound)
         was, now = self.alive.copy(), self.alive & ~fine
         for run in np.flatnonzero(now).tolist():
-            self.frozen[run] = self.state.x[run].copy()
+            self.frozen[run] = np.array(np.asarray(self.state.x)[run])
         self.alive &= ~now
         bits = {codec: self.channel.ledger(codec).counts.sum(axis=-2) for codec in self.codecs}
         return Checkpoint(
@@ -154,19 +161,33 @@ class Simulation:
             now,
         )
 
+    def _measure(self) -> tuple[dict[str, Values], Values]:
+        """What is known of every run now, by name, and ‖x̄‖; a problem whose states are no arrays says it."""
+        if hasattr(self.problem, "measure"):
+            told: dict[str, Values] = self.problem.measure(self.state.x)
+            return told, told["norm"]
+        x = np.asarray(self.state.x, np.float64)
+        centre = x.mean(axis=-2)
+        found = {name: each.mean(axis=-1) for name, each in measures(self.problem, centre).items()}
+        found["local"] = self.problem.local(x).mean(axis=-1)
+        found["disagreement"] = disagreement(x, centre)
+        found |= self.problem.report(centre) if hasattr(self.problem, "report") else {}
+        return found, np.sqrt((centre * centre).sum(axis=-1))
+
     def arrays(self) -> Arrays:
         """All that an exact continuation needs: the arrays themselves, to be saved before the next round."""
-        state = {f"state.{name}": part for name, part in self.state._asdict().items() if part is not None}
+        parts = ((name, part) for name, part in self.state._asdict().items() if part is not None)
+        state = {f"state.{name}": np.asarray(part) for name, part in parts}
         bills = {f"bits.{codec}": self.channel.ledger(codec).counts for codec in self.codecs}
         frozen = {f"frozen.{run}": x for run, x in self.frozen.items()}
         first = {} if self._first is None else {"first": self._first}
         rest = {"t": np.array(self.t), "queries": self.queries, "alive": self.alive}
-        return {**state, **bills, **frozen, **first, **rest}
+        kept = {f"problem.{name}": array for name, array in memory(self.problem).items()}
+        return {**state, **bills, **frozen, **first, **rest, **kept, **self.guarded.arrays()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `arrays` gave, in a simulation of the same runs."""
-        parts = {name: arrays[f"state.{name}"] for name in self.state._fields if f"state.{name}" in arrays}
-        self.state = self.state._replace(**parts)
+        self.state = restored(self.state, arrays)
         for codec in self.codecs:
             self.channel.ledger(codec).counts[...] = arrays[f"bits.{codec}"]
         self.frozen = {
@@ -174,6 +195,44 @@ class Simulation:
         }
         self._first = arrays.get("first")
         self.t, self.queries, self.alive = int(arrays["t"]), arrays["queries"], arrays["alive"]
+        recall(self.problem, arrays)
+        self.guarded.restore(arrays)
+
+
+def first_states(problem: Any, method: Method, shape: tuple[int, int, int], dtype: DTypeLike) -> Any:
+    """x of all nodes at the start, (runs, n, d): an array, or what a problem keeps states in itself.
+
+    A problem that computes elsewhere, such as on a GPU, may hold the states there (`Coordinates`); methods
+    that touch more than a support at a time get arrays all the same.
+    """
+    if hasattr(problem, "begin"):  # too large for an array
+        return problem.begin(method, dtype)
+    x0 = np.broadcast_to(np.asarray(problem.x0)[..., None, :], shape)
+    if hasattr(problem, "states") and method.on_supports:
+        return problem.states(x0, np.dtype(dtype))
+    return np.array(x0, dtype, order="C")
+
+
+def restored(state: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """A state with the arrays of a snapshot in the place of its parts."""
+    kept = {name: arrays[f"state.{name}"] for name in state._fields if f"state.{name}" in arrays}
+    for name, array in kept.items():
+        part = getattr(state, name)
+        kept[name] = array if isinstance(part, np.ndarray) else part.load(array)
+    return state._replace(**kept)
+
+
+def memory(problem: Any) -> Arrays:
+    """What a problem carries from round to round, if it does."""
+    kept: Arrays = problem.memory() if hasattr(problem, "memory") else {}
+    return kept
+
+
+def recall(problem: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Give a problem back what `memory` gave, from arrays whose names begin with "problem."."""
+    if hasattr(problem, "recall"):
+        prefix = "problem."
+        problem.recall({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
 
 
 def is_fine(value: Values, apart: Values, first: Values, bound: float) -> NDArray[np.bool_]:

@@ -1,5 +1,6 @@
 """The parameters of a network as one d-vector."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -37,6 +38,7 @@ class Parameters:
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         for k, tensor in enumerate(tensors):
             check_tensor(k, tensor)
+        check_apart([tensor for tensor in tensors if tensor.is_contiguous()])  # others may interleave
         self.tensors = list(tensors)
         self.offsets: Index = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
         self.d = int(self.offsets[-1])
@@ -113,3 +115,11 @@ def check_tensor(k: int, tensor: torch.Tensor) -> None:
         raise InputError(
             f"parameter {k}, {tuple(tensor.shape)}, has entries that share memory; pass its clone()"
         )
+
+
+def check_apart(tensors: Sequence[torch.Tensor]) -> None:
+    """Refuse tensors that share memory: moved apart, they would no longer."""
+    spans = sorted((t.data_ptr(), t.data_ptr() + t.numel() * t.element_size()) for t in tensors if t.numel())
+    for (_, end), (start, _) in itertools.pairwise(spans):
+        if start < end:
+            raise InputError("two of the parameters share memory; pass one of them")

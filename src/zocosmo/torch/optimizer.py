@@ -30,8 +30,11 @@ from zocosmo.methods.base import RULES, State, World, check_number, drive
 from zocosmo.oracle import TwoQuery, two_query
 from zocosmo.sim.draws import DrawAhead
 from zocosmo.torch.coordinates import Parameters
+from zocosmo.torch.flat import HALF, Flat
+from zocosmo.torch.visited import Column
 
 SHARED = ("lr", "mu", "momentum")  # options that all parameter groups have in common
+LARGE = 2**26  # parameters beyond which momentum is kept for those that were visited only
 
 _sessions = itertools.count()  # of this process: each has keys of its own in the store
 
@@ -88,6 +91,10 @@ class Cosmo(torch.optim.Optimizer):
     each on its own, as `coupling` says. `lr`, `mu` and `momentum` stand in the parameter groups and are read
     at every step, so schedulers work. Unless this process was launched as one of several there is one node.
     Else all processes make their optimizers, in the same order, with the same arguments.
+
+    Parameters of half precision get float32 masters where steps have moved them. `sparse` momentum is kept
+    for parameters that were visited, and is the default with half precision or more than 2^26 parameters.
+    Either moves the parameters into one buffer, see `Flat`.
     """
 
     def __init__(
@@ -103,6 +110,7 @@ class Cosmo(torch.optim.Optimizer):
         schedule: str | None = None,
         coupling: str = "I",
         rule: str = "uniform",
+        sparse: bool | None = None,
         wire: str = "f32",
         key: bytes | None = None,
         deadline: float | None = None,
@@ -114,11 +122,14 @@ class Cosmo(torch.optim.Optimizer):
         self._sealed = self._closed = False
         super().__init__(params, {"lr": lr, "mu": mu, "momentum": momentum})
         self._sealed = True
-        self.x = Parameters([p for group in self.param_groups for p in group["params"]])
-        self.d, self.q = check_size(self.x.d, q)
+        tensors = [p for group in self.param_groups for p in group["params"]]
+        half = any(p.dtype in HALF for p in tensors)
+        self.sparse = half or sum(p.numel() for p in tensors) > LARGE if sparse is None else bool(sparse)
+        self.d, self.q = check_size(sum(p.numel() for p in tensors), q)
+        self.x: Parameters | Flat = Flat(tensors) if half or self.sparse else Parameters(tensors)
         self.schedule, self.coupling, self.rule, self.wire = schedule, coupling, rule, wire
         self.graph, self.t, self.queries = checked_graph(graph, schedule, coupling), 0, 0
-        self._m: Parameters | None = None
+        self._m: Parameters | Column | None = None
         self._commitment = Tape(seed).commitment()
         method = self._method()
         method.check(World(self.graph, self.d, schedule or "auto"))
@@ -134,7 +145,7 @@ class Cosmo(torch.optim.Optimizer):
             self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)  # type: ignore[arg-type]
         self.node = self.peer.node if self.peer else 0
         world = World(self.graph, self.d, schedule or "auto", np.array([self.node]))
-        self._draws = DrawAhead(method, [world], [seed], self.x.dtype)
+        self._draws = DrawAhead(method, [world], [seed], self.x.dtype, in_background=self.sparse)
 
     def step(self, closure: Callable[[], Any] | None = None) -> float | None:  # type: ignore[override]
         """One round. Gives the mean of the two losses, or None if this node has no partner and asked nothing.
@@ -149,7 +160,7 @@ class Cosmo(torch.optim.Optimizer):
             raise InputError(f"this optimizer was closed after {self.t} rounds; make another")
         method = self._method()
         state: Any = State(self.x, self._momentum() if method.beta else None)  # type: ignore[arg-type]
-        devices = {tensor.device for tensor in self.x.tensors}
+        devices = {tensor.device for tensor in getattr(self.x, "buffers", self.x.tensors)}
         losses = Losses(closure, node=self.node, t=self.t, devices=devices)
         draw = self._draws.at(self.t)
         if self.peer is not None:
@@ -168,6 +179,8 @@ class Cosmo(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """All that an exact continuation needs beside the parameters, and what it is a state of."""
         ours = {"round": self.t, "queries": self.queries, "bits": torch.tensor(self.ledger.counts)}
+        if isinstance(self.x, Flat):
+            ours["visited"] = {k: torch.from_numpy(v) for k, v in self.x.visited.arrays().items()}
         return {**super().state_dict(), "zocosmo": {**ours, "of": self._identity()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -175,10 +188,11 @@ class Cosmo(torch.optim.Optimizer):
         if "zocosmo" not in state_dict:
             raise InputError(f"this is no state of Cosmo: it has {', '.join(state_dict)} and lacks zocosmo")
         ours = state_dict["zocosmo"]
+        of = {"sparse": False, **ours["of"]}
         for name, mine in self._identity().items():
-            if ours["of"].get(name) != mine:
+            if of.get(name) != mine:
                 raise InputError(
-                    f"{name}: the state has {ours['of'].get(name)}, this optimizer {mine}; make them alike"
+                    f"{name}: the state has {of.get(name)}, this optimizer {mine}; make them alike"
                 )
         if self.peer is not None and ours["round"] < self.peer.channel.t:
             raise InputError(
@@ -192,6 +206,8 @@ class Cosmo(torch.optim.Optimizer):
                 kept = state_dict["state"][name]["momentum"]
                 self.state[p]["momentum"] = kept.to(p.device, self.x.value, copy=True)
         self._m = None
+        if isinstance(self.x, Flat):
+            self.x.visited.restore({k: v.cpu().numpy() for k, v in ours.get("visited", {}).items()})
         self.t, self.queries = ours["round"], ours["queries"]
         self.ledger.counts[...] = ours["bits"].numpy()
 
@@ -237,9 +253,12 @@ class Cosmo(torch.optim.Optimizer):
             return cosmo.Cosmo(**given)
         return edge_local.EdgeLocal(coupling=self.coupling, **given)  # type: ignore[arg-type]
 
-    def _momentum(self) -> Parameters:
-        """The momentum buffers in a row, zero at first, in the type of the values."""
-        if self._m is None:
+    def _momentum(self) -> Parameters | Column:
+        """Momentum, zero at first, in the type of the values: of all parameters, or of those visited."""
+        if self._m is None and self.sparse:
+            assert isinstance(self.x, Flat)
+            self._m = Column(self.x.visited, "m")
+        elif self._m is None:
             for p in self.x.tensors:
                 if "momentum" not in self.state[p]:
                     self.state[p]["momentum"] = torch.zeros(p.shape, dtype=self.x.value, device=p.device)
@@ -263,7 +282,7 @@ class Cosmo(torch.optim.Optimizer):
 
     def _identity(self) -> dict[str, Any]:
         """What a state belongs to."""
-        names = ("d", "q", "schedule", "coupling", "rule", "wire", "node")
+        names = ("d", "q", "schedule", "coupling", "rule", "wire", "node", "sparse")
         edges = [list(edge) for edge in self.graph.edges]
         here = {name: getattr(self, name) for name in names}
         return {"seed": self._commitment, **here, "edges": edges, "shapes": self._shapes()}

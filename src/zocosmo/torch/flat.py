@@ -1,0 +1,209 @@
+"""The trainable tensors of a model in one buffer, so that q of billions of entries move in one call."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zocosmo.core.support import Support
+from zocosmo.errors import InputError
+from zocosmo.oracle import Loan
+from zocosmo.torch.coordinates import check_apart, check_tensor
+from zocosmo.torch.visited import Visited
+
+HALF = (torch.float16, torch.bfloat16)
+BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+Values = NDArray[Any]
+Index = NDArray[np.int64]
+Kind = tuple[torch.device, torch.dtype]
+
+
+class Part(NamedTuple):
+    """What a support touches of one buffer."""
+
+    where: Any  # its coordinates in the support
+    kind: torch.dtype
+    bits: torch.Tensor  # the buffer as whole numbers: no copy of them can round or quieten a NaN
+    at: torch.Tensor
+
+
+class Flat:
+    """Tensors in a row as one d-vector, moved into one buffer for each device and type of theirs.
+
+    The tensors become views of the buffers, so a model built of them goes on as before, but what looked at
+    their old memory (other views, graphs of CUDA) does not follow. There is never a second copy: they move
+    one by one, and those on a GPU by way of the CPU. A coordinate is a place in one of the tensors, counted
+    row by row. Values are read as float32, or as float64 if one of the tensors is.
+
+    Weights of float16 and bfloat16 cannot hold small steps. Where a step has written, the value itself is
+    kept in `visited`, column "x", as the master of its weight: weight = round(master). `restrict` gives
+    masters where there are some; a weight that somebody else has written since counts for more than its own.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        for k, tensor in enumerate(tensors):
+            check_tensor(k, tensor)
+        self.tensors = list(tensors)
+        self.offsets: Index = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
+        self.d = int(self.offsets[-1])
+        wide = any(tensor.dtype == torch.float64 for tensor in tensors)
+        self.value = torch.float64 if wide else torch.float32
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if wide else np.float32)
+        self.has_masters = any(tensor.dtype in HALF for tensor in tensors)
+        self.visited = Visited({"x": np.nan, "m": 0.0} if self.has_masters else {"m": 0.0}, self.dtype)
+        self.buffers, self._moves = self._move()
+        self._homes = [(tensor.data_ptr(), tensor.dtype) for tensor in self.tensors]
+        self._last: tuple[Support, list[Part]] | None = None
+
+    @torch.no_grad()
+    def restrict(self, support: Support) -> Values:
+        """Res_S of the vector, in the shape of the support: one transfer for each buffer."""
+        parts = self._parts(support)
+        return self._values(support, parts, [_read(part) for part in parts])
+
+    @torch.no_grad()
+    def put(self, support: Support, values: Values) -> Self:
+        """Take a step to these values on a support: masters keep them, weights round them.
+
+        Entries that would be written over by an equal number keep their bits, and where nothing changes, as
+        in a round without a partner, nothing counts as visited.
+        """
+        parts, row = self._parts(support), self._row(support, values)
+        now = [_read(part) for part in parts]
+        if row.tobytes() == self._values(support, parts, now).tobytes():
+            return self
+        for part, old, new in zip(parts, now, _rounded(parts, row), strict=True):
+            bits = BITS[old.element_size()]
+            _write(part, torch.where(_same(old, new), old.view(bits), new.view(bits)))
+        if self.has_masters:
+            self.visited.set(support.index, "x", row)
+        return self
+
+    @torch.no_grad()
+    def lend(self, support: Support) -> Loan:
+        """The entries of a support for queries. What is put there touches no master and is no visit."""
+        parts = self._parts(support)
+        saved = [part.bits.index_select(0, part.at) for part in parts]
+        now = [bits.cpu().view(part.kind) for part, bits in zip(parts, saved, strict=True)]
+
+        def put(values: Values) -> "Flat":
+            for part, new in zip(parts, _rounded(parts, self._row(support, values)), strict=True):
+                _write(part, new.view(part.bits.dtype))
+            return self
+
+        def put_back() -> None:
+            for part, bits in zip(parts, saved, strict=True):
+                _write(part, bits)
+
+        return Loan(self._values(support, parts, now), put, put_back)
+
+    def _values(self, support: Support, parts: list[Part], now: list[torch.Tensor]) -> Values:
+        """What weights stand for: their masters, if they are still those of these weights."""
+        out = np.empty(support.index.size, self.dtype)
+        for part, weights in zip(parts, now, strict=True):
+            out[part.where] = weights.to(self.value).numpy()
+        if self.has_masters and self.visited.knows_any(support.index):
+            masters = self.visited.get(support.index, "x").reshape(-1)
+            for (where, *_), weights, rounded in zip(parts, now, _rounded(parts, masters), strict=True):
+                out[where] = np.where(_same(weights, rounded).numpy(), masters[where], out[where])
+        return out.reshape(support.index.shape)
+
+    def _row(self, support: Support, values: Values) -> Values:
+        if values.size != support.index.size:
+            raise InputError(f"{support.index.size} coordinates need as many values, got {values.shape}")
+        return np.ascontiguousarray(values, self.dtype).reshape(-1)
+
+    def _parts(self, support: Support) -> list[Part]:
+        """What a support touches. A round asks several times, so the last is kept."""
+        if self._last is None or self._last[0] is not support:
+            self._last = support, self._cut(support)
+        return self._last[1]
+
+    def _cut(self, support: Support) -> list[Part]:
+        if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
+            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
+        for k, (tensor, home) in enumerate(zip(self.tensors, self._homes, strict=True)):
+            if (tensor.data_ptr(), tensor.dtype) != home:  # steps would go where no model looks
+                raise InputError(
+                    f"parameter {k} has moved, to {tensor.dtype} on {tensor.device}, since the optimizer was "
+                    "made; make it after .to(), .half() and the like"
+                )
+        index = support.index.reshape(-1).astype(np.int64, copy=False)
+        if len(self.buffers) == 1:
+            return [_part(slice(None), self.buffers[0], index)]
+        sizes = np.diff(np.searchsorted(index, self.offsets))
+        kind, places = np.repeat(self._moves[0], sizes), index + np.repeat(self._moves[1], sizes)
+        touched = [(buffer, np.flatnonzero(kind == k)) for k, buffer in enumerate(self.buffers)]
+        return [_part(where, buffer, places[where]) for buffer, where in touched if where.size]
+
+    def _move(self) -> tuple[list[torch.Tensor], tuple[Index, Index]]:
+        """The buffers; for each tensor the number of its buffer, and what to add to its coordinates there."""
+        alike: dict[Kind, list[int]] = {}
+        for k, tensor in enumerate(self.tensors):
+            alike.setdefault((tensor.device, tensor.dtype), []).append(k)
+        number, shift = np.zeros((2, len(self.tensors)), np.int64)
+        buffers: list[torch.Tensor] = []
+        for kind, members in alike.items():
+            tensors = [self.tensors[k] for k in members]
+            starts = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
+            number[members], shift[members] = len(buffers), starts[:-1] - self.offsets[members]
+            buffers.append(one_buffer(tensors, kind, starts.tolist()))
+        return buffers, (number, shift)
+
+
+@torch.no_grad()
+def one_buffer(tensors: Sequence[torch.Tensor], kind: Kind, starts: Sequence[int]) -> torch.Tensor:
+    """The buffer that these tensors are views of from now on, or were already, in this order."""
+    check_apart(tensors)
+    device, dtype = kind
+    if _lie_in_a_row(tensors, starts):
+        return tensors[0].detach().as_strided((starts[-1],), (1,))
+    if device.type != "cpu":
+        for tensor in tensors:
+            tensor.data = tensor.data.cpu()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what they left is in pieces, and the buffer is one
+    buffer = torch.empty(starts[-1], dtype=dtype, device=device)
+    for tensor, start in zip(tensors, starts, strict=False):
+        view = buffer[start : start + tensor.numel()].view(tensor.shape)
+        view.copy_(tensor.data)
+        tensor.data = view  # lets go of the old memory
+    return buffer
+
+
+def _lie_in_a_row(tensors: Sequence[torch.Tensor], starts: Sequence[int]) -> bool:
+    first = tensors[0]
+    memory, base, size = first.untyped_storage().data_ptr(), first.data_ptr(), first.element_size()
+    return all(
+        tensor.is_contiguous()
+        and tensor.untyped_storage().data_ptr() == memory
+        and (tensor.data_ptr() == base + start * size or not tensor.numel())
+        for tensor, start in zip(tensors, starts, strict=False)
+    )
+
+
+def _part(where: Any, buffer: torch.Tensor, places: Index) -> Part:
+    bits = buffer.view(BITS[buffer.element_size()])
+    return Part(where, buffer.dtype, bits, torch.from_numpy(places).to(buffer.device))
+
+
+def _read(part: Part) -> torch.Tensor:
+    """The weights, on the CPU."""
+    return part.bits.index_select(0, part.at).cpu().view(part.kind)
+
+
+def _write(part: Part, bits: torch.Tensor) -> None:
+    part.bits.index_copy_(0, part.at, bits.to(part.bits.device))
+
+
+def _rounded(parts: list[Part], row: Values) -> list[torch.Tensor]:
+    """Values as weights, on the CPU."""
+    return [torch.from_numpy(row[part.where]).to(part.kind) for part in parts]
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one == other) | (one.isnan() & other.isnan())

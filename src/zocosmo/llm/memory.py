@@ -1,0 +1,108 @@
+"""Is there room for a model? Asked before its weights are read, answered in one line."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zocosmo.errors import InputError, check_known
+
+BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}  # of a weight
+UNLIMITED = 1 << 60  # what cgroups write where they do not limit
+
+
+def check_memory(model: Any, *, dtype: str, device: str, extra: int = 0) -> None:
+    """Refuse a model (a skeleton will do) whose weights, and `extra` bytes, do not fit on the device."""
+    check_known("dtype", dtype, BYTES)
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    smaller = [] if BYTES[dtype] == 2 else ["dtype bfloat16"]
+    elsewhere = ["device cpu"] if device.startswith("cuda") else []
+    check_free(
+        weights * BYTES[dtype] + extra,
+        device=device,
+        what=f"a model of {weights:,} weights in {dtype}",
+        remedy=f"take {', or '.join([*smaller, 'a smaller model', *elsewhere])}",
+    )
+
+
+def check_free(need: int, *, device: str, what: str, remedy: str) -> None:
+    """Refuse what needs more bytes than are free, with both numbers."""
+    free = free_memory(device)
+    if free is not None and need > free:
+        raise InputError(
+            f"{what} needs {need / 1e9:,.2f} GB, and {device} has {free / 1e9:,.2f} GB free; {remedy}"
+        )
+
+
+def check_device(device: str) -> torch.device:
+    """A device that is there."""
+    try:
+        asked = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"device {device!r} is not known; choose cpu, cuda, or cuda:0, cuda:1, …") from None
+    if asked.type == "cuda" and (asked.index or 0) >= torch.cuda.device_count():
+        there = torch.cuda.device_count()
+        raise InputError(
+            f"device {device!r} is not there: torch sees {there} CUDA devices; choose cpu or another"
+        )
+    return asked
+
+
+def free_memory(device: str = "cpu") -> int | None:
+    """Bytes that a process may still take; None where the system does not tell."""
+    asked = check_device(device)
+    if asked.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(asked)
+        return free + torch.cuda.memory_reserved(asked) - torch.cuda.memory_allocated(asked)
+    told = [each for each in (_of_machine(), *_of_groups()) if each is not None]
+    return max(0, min(told)) if told else None
+
+
+def _of_machine(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    try:
+        lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        import psutil  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        return None
+    return int(psutil.virtual_memory().available)
+
+
+def _of_groups(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:
+    """What is left to each control group around this process, of either version; idle file pages are free."""
+    try:
+        entries = [line.split(":", 2) for line in proc.read_text().splitlines()]
+    except OSError:
+        return []
+    found = []
+    for _, kinds, path in entries:
+        if kinds == "":
+            top, files = root, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in kinds.split(","):
+            top, files = (
+                root / "memory",
+                (
+                    "memory.limit_in_bytes",
+                    "memory.usage_in_bytes",
+                    "total_inactive_file",
+                ),
+            )
+        else:
+            continue
+        here = top / path.strip("/")
+        folders = [here, *(up for up in here.parents if up == top or top in up.parents)]
+        found += [left for folder in folders if (left := _left(folder, *files)) is not None]
+    return found
+
+
+def _left(folder: Path, limit: str, used: str, idle: str) -> int | None:
+    try:
+        most = int((folder / limit).read_text())
+        now = int((folder / used).read_text())
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):  # no such group, or "max"
+        return None
+    return None if most >= UNLIMITED else most - now + int(stat.get(idle, 0))

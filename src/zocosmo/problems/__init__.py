@@ -5,6 +5,7 @@ import typing
 
 from zocosmo.problems.entry import python
 from zocosmo.problems.external import command
+from zocosmo.problems.language import llm
 from zocosmo.problems.logistic import logistic
 from zocosmo.problems.network import network
 from zocosmo.problems.quadratic import quadratic
@@ -15,8 +16,9 @@ PROBLEMS: dict[str, collections.abc.Callable[..., typing.Any]] = {
     "quadratic": quadratic,
     "logistic": logistic,
     "network": network,
+    "llm": llm,
     "command": command,
     "python": python,
 }
 
-__all__ = ["PROBLEMS", "command", "logistic", "network", "python", "quadratic", "rosenbrock"]
+__all__ = ["PROBLEMS", "command", "llm", "logistic", "network", "python", "quadratic", "rosenbrock"]

@@ -1,0 +1,20 @@
+"""Language models: prompted tasks, LoRA adapters, and the problem that nodes fine-tune together."""
+
+import importlib as _importlib
+from typing import Any as _Any
+
+from zocosmo.errors import InputError as _InputError
+
+__all__ = ["CosmoConfig", "CosmoTrainer"]
+
+_PLACES = {"CosmoConfig": "zocosmo.llm.arguments", "CosmoTrainer": "zocosmo.llm.trainer"}
+
+
+def __getattr__(name: str) -> _Any:
+    """Public names are imported when first asked for: they bring transformers with them."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'zocosmo.llm' has no attribute {name!r}")
+    try:
+        return getattr(_importlib.import_module(_PLACES[name]), name)
+    except ModuleNotFoundError as error:
+        raise _InputError(f'{name} needs {error.name}; run: pip install "zocosmo[llm]"') from None

@@ -1,0 +1,50 @@
+"""Examples as rows of token ids, padded on the left so that every row ends where the answer begins."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Index = NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    """Some examples on a device."""
+
+    tokens: torch.Tensor  # (rows, longest)
+    mask: torch.Tensor  # 1 where a token stands, 0 on the left of it
+    places: torch.Tensor  # of each token in its example
+    labels: torch.Tensor  # (rows,)
+
+    def repeat(self, times: int) -> "Batch":
+        """The same examples several times over."""
+        if times == 1:
+            return self
+        tokens, mask, places = (part.repeat(times, 1) for part in self[:3])
+        return Batch(tokens, mask, places, self.labels.repeat(times))
+
+
+class Examples:
+    """A split of a task in memory. A batch is as long as its longest example."""
+
+    def __init__(self, tokens: list[NDArray[np.int32]], labels: Index, filler: int = 0) -> None:
+        self.lengths = np.array([len(row) for row in tokens], np.int64)
+        self.labels = np.asarray(labels, np.int64)
+        self.tokens = np.full((len(tokens), int(self.lengths.max(initial=0))), filler, np.int32)
+        for row, given in zip(self.tokens, tokens, strict=True):
+            row[len(row) - len(given) :] = given
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, rows: Index, device: torch.device) -> Batch:
+        """The examples with these numbers, in this order."""
+        lengths = self.lengths[rows]
+        longest = int(lengths.max())
+        places = np.arange(longest) - (longest - lengths)[:, None]
+        tokens = self.tokens[rows, self.tokens.shape[1] - longest :].astype(np.int64)
+        labels = np.broadcast_to(self.labels[rows, None], tokens.shape)
+        packed = torch.from_numpy(np.stack([tokens, places >= 0, np.maximum(places, 0), labels]))
+        packed = packed.to(device)  # in one piece: one transfer
+        return Batch(packed[0], packed[1], packed[2], packed[3, :, 0])

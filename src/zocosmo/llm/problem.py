@@ -1,0 +1,241 @@
+"""A language model as the problem of a study: a node's loss is that of its adapter on its examples."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.errors import InputError
+from zocosmo.llm.backbone import pick_device
+from zocosmo.llm.batches import Batch
+from zocosmo.llm.queries import Record
+from zocosmo.llm.subject import Subject
+from zocosmo.oracle import Mask, TwoQuery
+from zocosmo.problems.draws import private, together, uniforms
+from zocosmo.problems.nodes import check_nodes
+from zocosmo.torch.rows import Rows, to_device
+
+Values = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+class LanguageModel:
+    """f_i(x; ξ) = mean loss of adapter x on a batch of node i's examples, drawn by its coins of the round.
+
+    Validation examples are dealt out to nodes, so that processes share the work: `measures` at the network
+    average has node i's part of the sum, scaled so that the mean over nodes is that over all examples. With
+    queries `one_by_one` every forward has one adapter, in the simulator as in a process of its own, and gives
+    the same bits; `fused` asks all at once, and rounds as its company does.
+    """
+
+    def __init__(self, subject: Subject, nodes: Sequence[int], parts: Sequence[Sequence[Index]], tape: Tape):
+        self.subject, self.nodes, self.parts, self.tape = subject, tuple(nodes), parts, tape
+        self.n, self.d = len(self.nodes), subject.d
+        self.of = len(parts[0])  # nodes of the whole graph
+        self.record = self.records((*tape.shape, self.n), self.d)
+        self._owned = [part[i] for part in parts for i in self.nodes]  # examples of each row
+        self._next: tuple[int, Index, Batch] | None = None
+
+    @classmethod
+    def build(cls, subject: Subject, n: int, seed: Seed) -> Self:
+        tape = private(seed)
+        return cls(subject, range(n), [subject.shards(n, tape)], tape)
+
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """What problems that stack have in common, beside their size."""
+        return self.subject.setting, self.nodes
+
+    @property
+    def together(self) -> int:
+        """How many trials of a study share a forward."""
+        return self.subject.setting.together
+
+    records = Record
+
+    draws_ahead = True  # a forward leaves time for the next round's supports
+
+    @property
+    def x0(self) -> Values:
+        return np.broadcast_to(self.subject.x0, (*self.tape.shape, self.d))
+
+    def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:
+        """One query of each active node; others are answered by nan."""
+        rows = self._asked(active)
+        found = np.full(int(np.prod(self.record.shape)), np.nan)
+        adapters = self._tensor(x)[torch.from_numpy(rows)].float()
+        found[rows] = self._ask(adapters, t, rows)
+        return found.reshape(self.record.shape)
+
+    def two_query(self, query: TwoQuery, t: int) -> Values:
+        """The slopes that a method asked for, from both queries at once; 0 where none was asked."""
+        rows, shape = self._asked(query.active), self.record.shape
+        points, at = self._points(query, rows)
+        both = np.full((2, int(np.prod(shape))), np.nan)
+        both[:, rows] = self._ask(points, t, rows, times=2).reshape(2, -1)
+        plus, minus = both.reshape(2, *shape)
+        self.record.visit(at, rows)
+        step = self.record.add(plus, minus, self.subject.setting.clip, rows)
+        slope = query.slope(step, np.zeros_like(step)).reshape(*shape, 1)
+        if query.active is None:
+            return slope
+        return np.where(np.broadcast_to(query.active, shape)[..., None], slope, slope.dtype.type(0))
+
+    def states(self, x0: Values, dtype: np.dtype[Any]) -> Any:
+        """States where the forwards are: on a GPU they stay there, elsewhere they are an array."""
+        device = torch.device(pick_device(self.subject.setting.device))
+        if device.type == "cuda" and dtype == np.float32:
+            return Rows(x0, device)
+        return np.array(x0, dtype, order="C")
+
+    def local(self, x: Values) -> Values:
+        """The mean loss of each node's last queries: what it has seen itself, at no cost."""
+        return self.record.loss()
+
+    def measures(self, x: Values) -> dict[str, Values]:
+        """Label NLL and accuracy of x (…, n, d) on validation examples, and what the queries were like."""
+        x = np.ascontiguousarray(x, np.float32).reshape(-1, self.d)
+        examples, device = self.subject.validation, self.subject.backbone.device
+        order = np.argsort(examples.lengths, kind="stable")
+        parts = [order[i :: self.of] for i in self.nodes] * (len(x) // self.n)
+        sums = np.zeros((2, len(x)))
+        for rows in self._groups(len(x)):
+            adapters = torch.from_numpy(x[rows]).to(device)
+            sums[:, rows] = self._evaluate(adapters, [parts[r] for r in rows])
+        sums *= self.of / len(examples)
+        nll, accuracy = sums.reshape(2, *self.record.shape)
+        return {"objective": nll, "accuracy": accuracy, **self.record.scores(self.subject.setting.noise)}
+
+    def report(self, centre: Values) -> dict[str, Values]:
+        """‖x̄‖, and how far x̄ has come from the start."""
+        centre = np.asarray(centre, np.float64)
+        return {
+            "norm": np.sqrt((centre * centre).sum(axis=-1)),
+            "moved": np.sqrt(((centre - self.subject.x0) ** 2).sum(axis=-1)),
+        }
+
+    def note(self) -> str:
+        """A word for the progress bar."""
+        return self.record.note(self.subject.setting.noise)
+
+    def memory(self) -> dict[str, Values]:
+        """What an exact continuation needs beside the states."""
+        return self.record.arrays()
+
+    def recall(self, arrays: Mapping[str, Values]) -> None:
+        self.record.restore(arrays)
+
+    def at(self, nodes: Sequence[int]) -> Self:
+        """The losses of some nodes only, which keep their numbers and their part of the examples."""
+        return type(self)(
+            self.subject, [self.nodes[i] for i in check_nodes(nodes, self.n)], self.parts, self.tape
+        )
+
+    @classmethod
+    def stack(cls, problems: Sequence[Self]) -> Self:
+        """The same losses for many trials at once, on a leading axis."""
+        first = problems[0]
+        if len({p.structure for p in problems}) != 1 or any(p.tape.shape for p in problems):
+            raise InputError("only single problems of one setting and the same nodes stack")
+        parts = [part for p in problems for part in p.parts]
+        return cls(first.subject, first.nodes, parts, together([p.tape for p in problems]))
+
+    def _asked(self, active: Mask | None) -> Index:
+        """Rows (trial · n + node) that are asked."""
+        if active is None:
+            return np.arange(int(np.prod(self.record.shape)))
+        return np.flatnonzero(np.broadcast_to(active, self.record.shape))
+
+    def _points(self, query: TwoQuery, rows: Index) -> tuple[torch.Tensor, torch.Tensor]:
+        """x + μu of the rows, then x − μu, on the device (2 · rows, d), and the coordinates that differ."""
+        u, x, wide = query.u, self._tensor(query.x), (*self.record.shape, query.u.q)
+        shift = self._moved(np.broadcast_to(query.shift(), wide).reshape(-1, u.q))
+        if isinstance(query.x, Rows):
+            at = query.x.places(u)
+        else:
+            at = self._moved(np.broadcast_to(u.index, wide).reshape(-1, u.q))
+        if len(rows) < len(x):
+            kept = torch.from_numpy(rows).to(x.device)
+            x, at, shift = x[kept], at[kept], shift[kept]
+        here, shift = x.gather(1, at), shift.to(x.dtype)
+        new = torch.cat([here + shift, here - shift]).float()
+        return x.float().repeat(2, 1).scatter_(1, at.repeat(2, 1), new), at
+
+    def _tensor(self, x: Any) -> torch.Tensor:
+        """States as rows on the device, in the type they have."""
+        if isinstance(x, Rows):
+            return x.tensor
+        return self._moved(np.asarray(x).reshape(-1, self.d))
+
+    def _moved(self, array: Values) -> torch.Tensor:
+        return to_device(array, self.subject.backbone.device)
+
+    def _sample(self, t: int) -> Index:
+        """Which training examples each row sees in a round, (rows, batch), drawn with replacement."""
+        batch = self.subject.setting.batch
+        drawn = uniforms(self.tape[..., None], "batch", t, np.array(self.nodes), size=batch).reshape(
+            -1, batch
+        )
+        return np.stack(
+            [part[(row * len(part)).astype(np.int64)] for part, row in zip(self._owned, drawn, strict=True)]
+        )
+
+    def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> Values:
+        """Mean losses of adapters on their rows' examples of round t; several times over, if asked.
+
+        All in one forward, the examples of the next round are made ready while this one's are computed.
+        """
+        backbone = self.subject.backbone
+        if not len(rows):  # the only node here has no partner in this round
+            return np.empty(0)
+        if self.subject.setting.queries == "one_by_one":
+            batches = [self.subject.train.batch(each, backbone.device) for each in self._sample(t)[rows]]
+            each = [
+                backbone.losses(adapters[k : k + 1], batches[k % len(rows)])[0].mean()
+                for k in range(len(adapters))
+            ]
+            return torch.stack(each).cpu().numpy()
+        losses, _ = backbone.losses(adapters, self._ready(t, rows).repeat(times))
+        means = losses.view(len(adapters), -1).mean(dim=1)
+        self._next = t + 1, rows, self._batch(t + 1, rows)
+        return means.cpu().numpy()
+
+    def _ready(self, t: int, rows: Index) -> Batch:
+        if self._next is not None and self._next[0] == t and np.array_equal(self._next[1], rows):
+            return self._next[2]
+        return self._batch(t, rows)
+
+    def _batch(self, t: int, rows: Index) -> Batch:
+        return self.subject.train.batch(self._sample(t)[rows].reshape(-1), self.subject.backbone.device)
+
+    def _groups(self, rows: int) -> list[Index]:
+        """Rows that share a forward: all, or each alone."""
+        everyone = np.arange(rows)
+        return [everyone] if self.subject.setting.queries == "fused" else list(everyone[:, None])
+
+    def _evaluate(self, adapters: torch.Tensor, parts: Sequence[Index]) -> Values:
+        """Sums of loss and of right answers of each adapter over its part of the validation examples."""
+        backbone, examples, each = (
+            self.subject.backbone,
+            self.subject.validation,
+            self.subject.setting.eval_batch,
+        )
+        sums = torch.zeros((2, len(parts)), dtype=torch.float64, device=backbone.device)
+        longest = max(map(len, parts))
+        for first in range(0, longest, each):
+            wide = min(each, longest - first)
+            rows = np.stack(
+                [
+                    np.resize(part[first : first + wide] if first < len(part) else part[-1:], wide)
+                    for part in parts
+                ]
+            )
+            real = np.stack([np.arange(wide) < len(part) - first for part in parts])
+            losses, right = backbone.judge(adapters, examples.batch(rows.reshape(-1), backbone.device))
+            kept = torch.from_numpy(real).to(backbone.device)
+            for k, column in enumerate((losses, right)):
+                sums[k] += torch.where(kept, column.view(kept.shape).double(), 0.0).sum(dim=1)
+        return sums.cpu().numpy()

@@ -1,0 +1,115 @@
+"""What the queries of each node were like: losses, differences, coordinates visited; and the clip."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+WINDOW = 50  # queries that are remembered of each node
+FEWEST = 10  # of them before anything is clipped
+
+Values = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+class Record:
+    """The last queries of every node, in arrays of `shape`: (…, n).
+
+    The clip is local to a node: a slope above the given quantile of the node's own last slopes is cut down to
+    it, keeping its sign. Only orders are used, so it is exact, and a resumed run clips alike.
+    """
+
+    def __init__(self, shape: tuple[int, ...], d: int) -> None:
+        self.shape, self.d = shape, d
+        self.count = np.zeros(shape, np.int64)
+        self.losses = np.zeros((*shape, WINDOW))
+        self.steps = np.zeros((*shape, WINDOW))  # |f(x + μu) − f(x − μu)|
+        self.cut = np.zeros(shape, np.int64)  # slopes that were clipped
+        self._visited = torch.zeros((math.prod(shape), d), dtype=torch.bool)
+
+    def add(self, plus: Values, minus: Values, quantile: float, rows: Index) -> Values:
+        """Note a round's queries; gives f(x + μu) − f(x − μu), clipped if a quantile is given."""
+        step = plus - minus
+        limit = self._limit(quantile) if quantile else None
+        count = self.count.reshape(-1)
+        at = count[rows] % WINDOW
+        self.losses.reshape(-1, WINDOW)[rows, at] = ((plus + minus) / 2).reshape(-1)[rows]
+        self.steps.reshape(-1, WINDOW)[rows, at] = np.abs(step).reshape(-1)[rows]
+        count[rows] += 1
+        if limit is None:
+            return step
+        over = np.abs(step) > limit
+        self.cut += over
+        return np.where(over, np.copysign(limit, step), step)
+
+    def visit(self, at: torch.Tensor, rows: Index) -> None:
+        """Note the coordinates (rows, q) that were asked about; kept on their device."""
+        if self._visited.device != at.device:
+            self._visited = self._visited.to(at.device)
+        if len(rows) == len(self._visited):
+            self._visited.scatter_(1, at, True)
+        else:
+            self._visited[torch.from_numpy(rows).to(at.device)[:, None], at] = True
+
+    @property
+    def visited(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self._visited.cpu().numpy().reshape(*self.shape, self.d)
+        return found
+
+    def _limit(self, quantile: float) -> Values:
+        """The order statistic of each node's remembered steps; no limit before there are a few."""
+        held = np.minimum(self.count, WINDOW)
+        known = np.arange(WINDOW) < held[..., None]
+        ordered = np.sort(np.where(known, self.steps, np.inf), axis=-1)
+        at = np.clip(np.ceil(quantile * held).astype(np.int64) - 1, 0, WINDOW - 1)
+        limit = np.take_along_axis(ordered, at[..., None], axis=-1)[..., 0]
+        return np.where(held >= FEWEST, limit, np.inf)
+
+    def loss(self) -> Values:
+        """Mean of the remembered losses; nan before the first query."""
+        return self._mean(self.losses)
+
+    def scores(self, noise: float) -> dict[str, Values]:
+        """Of each node: signal to noise, share of clipped slopes, share of coordinates visited."""
+        asked = np.maximum(self.count, 1)
+        return {
+            "snr": self.snr(noise),
+            "clipped": self.cut / asked,
+            "coverage": self.visited.sum(axis=-1) / self.d,
+        }
+
+    def snr(self, noise: float) -> Values:
+        """Root mean square of the remembered differences, over what rounding alone would make of them."""
+        if not noise:
+            return np.full(self.shape, np.nan)
+        return np.sqrt(self._mean(self.steps**2)) / (math.sqrt(2.0) * noise)
+
+    def note(self, noise: float) -> str:
+        with np.errstate(all="ignore"):
+            signal = f"  snr {self.snr(noise).mean():.1f}" if noise else ""
+            return f"loss {self.loss().mean():.3f}{signal}"
+
+    def arrays(self) -> dict[str, Values]:
+        packed = np.packbits(self.visited, axis=-1)
+        return {
+            "count": self.count.copy(),
+            "losses": self.losses.copy(),
+            "steps": self.steps.copy(),
+            "cut": self.cut.copy(),
+            "visited": packed,
+        }
+
+    def restore(self, arrays: Mapping[str, Values]) -> None:
+        for name in ("count", "losses", "steps", "cut"):
+            getattr(self, name)[...] = arrays[name]
+        flags = np.unpackbits(arrays["visited"], axis=-1, count=self.d).astype(bool)
+        self._visited = torch.from_numpy(flags.reshape(-1, self.d))
+
+    def _mean(self, ring: Values) -> Values:
+        held = np.minimum(self.count, WINDOW)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean: Values = np.where(np.arange(WINDOW) < held[..., None], ring, 0.0).sum(axis=-1) / held
+        return mean

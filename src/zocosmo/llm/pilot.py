@@ -1,0 +1,230 @@
+"""Short runs that choose η: the method itself on training examples, scored on others that it never sees."""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Seed
+from zocosmo.errors import InputError, check_whole
+from zocosmo.graphs.graph import Graph
+from zocosmo.llm.batches import Examples
+from zocosmo.llm.problem import LanguageModel
+from zocosmo.llm.subject import Subject
+from zocosmo.methods.base import Method
+from zocosmo.methods.decay import Constant
+from zocosmo.problems.draws import private, uniforms
+from zocosmo.sim.engine import Run, Simulation
+
+MOST = 9  # pilots, whatever they say
+ROUNDS = {"cuda": 60, "cpu": 12}
+ROWS = {"cuda": 256, "cpu": 64}  # held out to score them
+TURNS = 3.0  # of the momentum's memory, from which on a pilot has the momentum of the run
+CLEAR = 2.0  # standard errors from which a gain is believed
+
+Array = NDArray[np.float64]
+Say = Callable[[str], None]
+
+
+class Pilot(NamedTuple):
+    """A short run at one η, and what it did to the loss on examples that it never saw."""
+
+    eta: float
+    before: float  # mean loss at the start
+    after: float  # of the network average, after the last round
+    norm: float  # ‖x̄‖ at the end over ‖x0‖
+    error: float = 0.0  # standard error of before − after, over the examples
+    losses: tuple[float, ...] = ()  # of each example, after
+
+    @property
+    def diverged(self) -> bool:
+        """Not finite, or a loss half as high again as at the start."""
+        if not (math.isfinite(self.after) and math.isfinite(self.norm)):
+            return True
+        return self.after > 1.5 * self.before
+
+    @property
+    def gain(self) -> float:
+        return self.before - self.after
+
+
+class Trials:
+    """Pilots of one method: each a simulation of its own, all with the same seed, examples and start.
+
+    `rows` training examples are drawn to score them, and the nodes share out the others. In float32 runs of
+    different η do not share a simulation (see `batch_key`), so they go one after the other.
+
+    A pilot has no decay, and no momentum where it is short. Momentum starts at zero, and a coordinate meets a
+    support once in d/q rounds: until a coordinate has been met a few times 1/(1 − β), its steps are a
+    fraction 1 − β of what they will be, and a short pilot would praise an η that is 1/(1 − β) too large.
+    So η is found without momentum, where it acts at once, and divided by the share of the estimates that
+    momentum will have applied when the `planned` rounds are over: in all, x then moves as far.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        method: Method,
+        graph: Graph,
+        *,
+        planned: int,
+        schedule: str = "auto",
+        seed: Seed = 0,
+        rounds: int | None = None,
+        rows: int | None = None,
+    ) -> None:
+        self.planned = check_whole("planned rounds", planned, 1)
+        device = subject.backbone.device.type
+        self.rounds = check_whole("rounds of a pilot", rounds or ROUNDS.get(device, ROUNDS["cuda"]), 1)
+        self.held, self.subject = set_aside(subject, rows or ROWS.get(device, ROWS["cuda"]), seed)
+        self.method = plain(method, self.rounds, subject.d)
+        self.dropped = getattr(method, "beta", 0.0) - getattr(self.method, "beta", 0.0)
+        self.share = applied(self.dropped, self.planned * method.size(0, subject.d) / subject.d)
+        self.graph, self.schedule, self.seed = graph, schedule, seed
+        self.before = losses_of(subject, subject.x0, self.held)
+
+    def run(self, eta: float) -> Pilot:
+        """The method for some rounds at this η."""
+        problem = LanguageModel.build(self.subject, self.graph.n, self.seed)
+        method = replace(self.method, eta=eta)
+        sim = Simulation([Run(method, self.graph, problem, self.seed, self.schedule)], dtype=np.float32)
+        for _ in range(self.rounds):
+            sim.round()
+        with np.errstate(all="ignore"):
+            centre = sim.states()[0].mean(axis=0, dtype=np.float64).astype(np.float32)
+            start, end = (float(np.linalg.norm(x.astype(np.float64))) for x in (self.subject.x0, centre))
+        known = math.isfinite(end)
+        losses = losses_of(self.subject, centre, self.held) if known else np.full(len(self.held), np.nan)
+        before, after = float(self.before.mean()), float(losses.mean())
+        error = float((losses - self.before).std()) / math.sqrt(len(losses))
+        return Pilot(eta, before, after, end / start if start else end, error, tuple(losses.tolist()))
+
+    def words(self) -> str:
+        """How the pilots were run."""
+        said = f"pilots: {self.rounds} rounds, scored on {len(self.held)} training examples kept from them"
+        return f"{said}; without momentum, which so few rounds do not show" if self.dropped else said
+
+    def around(self, eta: float, *, most: int = MOST, say: Say | None = None) -> list[Pilot]:
+        """Pilots at η · 2^k, in ascending order: down by fours until one does not diverge, then by twos until
+        the best has a neighbour on either side, or there have been `most`.
+        """
+        if not (math.isfinite(eta) and eta > 0):
+            raise InputError(f"pilots need a finite first guess of eta above 0, got {eta}")
+        found = {0: self._told(eta, say)}
+        while found[min(found)].diverged and len(found) < most:
+            k = min(found) - 2
+            found[k] = self._told(eta * 2.0**k, say)
+        while len(found) < most:
+            best = min(found, key=lambda k: (found[k].diverged, _rank(found[k])))
+            missing = [k for k in (best + 1, best - 1) if k not in found]
+            if not missing:
+                break
+            found[missing[0]] = self._told(eta * 2.0 ** missing[0], say)
+        return [found[k] for k in sorted(found)]
+
+    def _told(self, eta: float, say: Say | None) -> Pilot:
+        pilot = self.run(eta)
+        if say is not None:
+            say(f"pilot at eta = {eta:.3g}: loss {pilot.before:.4f} → {pilot.after:.4f}")
+        return pilot
+
+
+def choose_eta(pilots: Sequence[Pilot]) -> tuple[float, tuple[str, ...]]:
+    """η from pilots in ascending order of η, and why.
+
+    The lowest loss wins, and its lower neighbour is taken, even where it gained much less: curvature grows as
+    adapters leave their start, so short runs flatter long steps.
+    """
+    fine = [k for k, pilot in enumerate(pilots) if not pilot.diverged]
+    if not fine:
+        return pilots[0].eta, (f"eta = {pilots[0].eta:.3g}: all pilots diverged, this is the least tried",)
+    k = min(fine, key=lambda k: pilots[k].after)
+    best = pilots[k]
+    if best.gain <= 0:
+        low = pilots[fine[0]]
+        return low.eta, (
+            f"eta = {low.eta:.3g}: no pilot lowered the loss ({best.before:.4f} → {best.after:.4f} at best), "
+            "so the least tried; more rounds or a larger batch would tell more",
+        )
+    said = f"pilots: eta = {best.eta:.3g} lowers the loss most, {best.before:.4f} → {best.after:.4f}"
+    if best.gain < CLEAR * best.error:
+        said += f", which may be chance (± {best.error:.2g}); more rounds would tell more"
+    if k == 0 or pilots[k - 1].diverged:
+        return best.eta, (said, f"eta = {best.eta:.3g}: the least tried")
+    low = pilots[k - 1]
+    return low.eta, (
+        said,
+        f"eta = {low.eta:.3g}: one notch lower, for long runs; {low.gain / best.gain:.0%} of the gain",
+    )
+
+
+def applied(beta: float, visits: float) -> float:
+    """The share of all estimates of a coordinate that momentum has applied to it after some visits.
+
+    m ← β m + (1 − β) g at each visit, and x moves by m: of the estimate of visit j, x has 1 − β^(K − j + 1)
+    after visit K. The mean over j is 1 − β (1 − β^K)/(K (1 − β)): 1 − β after one visit, 1 in the end. A
+    coordinate that moved was visited, so fewer visits than one count as one.
+
+    >>> applied(0.5, 1), applied(0.5, 2), applied(0.0, 7)
+    (0.5, 0.625, 1.0)
+    >>> [round(applied(0.9, rounds * 8192 / 460_800), 3) for rounds in (400, 770, 1540)]
+    [0.333, 0.498, 0.69]
+    """
+    if not 0 <= beta < 1 or not visits >= 0:
+        raise InputError(f"momentum needs 0 ≤ beta < 1 and visits ≥ 0, got {beta} and {visits}")
+    visits = max(visits, 1.0)
+    return 1.0 - beta * (1.0 - math.pow(beta, visits)) / (visits * (1.0 - beta))
+
+
+def plain(method: Method, rounds: int, d: int) -> Method:
+    """The method as a pilot runs it: constant step; momentum only if the pilot is long enough to feel it."""
+    changes: dict[str, Any] = {"decay": Constant()}
+    beta = getattr(method, "beta", 0.0)
+    if beta and rounds * method.size(0, d) / d < TURNS / (1.0 - beta):
+        changes["beta"] = 0.0
+    return replace(method, **changes)
+
+
+def set_aside(subject: Subject, rows: int, seed: Seed) -> tuple[Examples, Subject]:
+    """Training examples drawn to score pilots, a quarter at most, and the same subject without them."""
+    size = len(subject.train)
+    rows = min(rows, size // 4)
+    if rows < 1:
+        raise InputError(f"pilots set examples aside and need 4 training rows or more, got {size}")
+    order = np.argsort(uniforms(private(seed), "pilot", size=size), kind="stable")
+    _ = subject.backbone, subject.x0, subject.words  # the same, not once more
+    rest = copy.copy(subject)
+    rest.__dict__["train"] = take(subject.train, np.sort(order[rows:]))
+    return take(subject.train, np.sort(order[:rows])), rest
+
+
+def take(examples: Examples, rows: NDArray[np.int64]) -> Examples:
+    """Some of the examples."""
+    part = copy.copy(examples)
+    part.lengths, part.labels, part.tokens = (
+        examples.lengths[rows],
+        examples.labels[rows],
+        examples.tokens[rows],
+    )
+    return part
+
+
+def losses_of(subject: Subject, adapter: NDArray[np.float32], examples: Examples) -> Array:
+    """The loss of every example under one adapter, in the examples' order."""
+    backbone, each = subject.backbone, subject.setting.eval_batch
+    x = torch.from_numpy(np.ascontiguousarray(adapter, np.float32)[None]).to(backbone.device)
+    order = np.argsort(examples.lengths, kind="stable")
+    found = np.empty(len(examples))
+    for first in range(0, len(examples), each):
+        rows = order[first : first + each]
+        found[rows] = backbone.losses(x, examples.batch(rows, backbone.device))[0].cpu().numpy()
+    return found
+
+
+def _rank(pilot: Pilot) -> float:
+    return pilot.after if math.isfinite(pilot.after) else math.inf

@@ -9,9 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-import zocosmo.cli.dist  # each registers its commands
+import zocosmo.cli.audit  # each registers its commands
+import zocosmo.cli.dist
+import zocosmo.cli.finetune
 import zocosmo.cli.minimize
+import zocosmo.cli.model
 import zocosmo.cli.payload
+import zocosmo.cli.probe
+import zocosmo.cli.screen
 import zocosmo.cli.study
 import zocosmo.cli.tape  # noqa: F401
 from zocosmo._version import __version__

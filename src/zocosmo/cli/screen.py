@@ -1,0 +1,116 @@
+"""zocosmo screen: which task to study, by a rule that is fixed before any method runs."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from zocosmo.cli.common import app, output, print_json
+from zocosmo.cli.options import JsonOption
+from zocosmo.errors import InputError
+
+if TYPE_CHECKING:
+    from zocosmo.llm.evaluate import Done, Scores
+    from zocosmo.llm.screen import Verdict
+
+TASKS = "qnli,boolq,mrpc,rte"
+
+
+@app.command()
+def screen(
+    model: Annotated[str, typer.Option(help="smollm2, a folder, or a name of the hub.")],
+    tasks: Annotated[str, typer.Option(help="Names or .yaml files, separated by commas.")] = TASKS,
+    data: Annotated[
+        str | None, typer.Option(help="Folder with TASK/validation.jsonl and train.jsonl.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float32, tf32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ….")] = "auto",
+    max_tokens: Annotated[int, typer.Option(help="Longest prompt; longer ones are cut.")] = 256,
+    batch: Annotated[int, typer.Option(help="Examples in a forward.")] = 64,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate the unmodified model on whole validation sets, and choose a task by the paper's rule.
+
+    Eligible are binary tasks with single-token words, at most 6000 validation rows, and an accuracy of 55 %
+    or more, but below 90 %; of these the one with the most rows is selected.
+
+    Example: zocosmo screen --model smollm2 --tasks mrpc,rte --data data
+    """
+    try:
+        from zocosmo.llm.evaluate import score_tasks
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "transformers", "peft", "safetensors"):
+            raise InputError(f'screen needs {error.name}; run: pip install "zocosmo[llm]"') from None
+        raise
+    from zocosmo.llm.screen import screen as judge
+
+    names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
+    if not names:
+        raise InputError(f"--tasks names no task; give some, such as {TASKS}")
+    with _bar() as done:
+        given = {"dtype": dtype, "device": device, "max_tokens": max_tokens, "each": batch}
+        found = list(score_tasks(model, names, data, done=done, **given))  # type: ignore[arg-type]
+    verdicts = judge(candidate for candidate, _ in found)
+    scores = [each for _, each in found]
+    if as_json:
+        print_json(as_report(model, verdicts, scores))
+    else:
+        _show(verdicts, scores)
+
+
+def as_report(model: str, verdicts: list["Verdict"], scores: list["Scores | None"]) -> dict[str, Any]:
+    listed = [
+        {
+            "task": each.candidate.task,
+            "rows": each.candidate.rows,
+            "accuracy": None if score is None else score.accuracy,
+            "nll": None if score is None else score.nll,
+            "eligible": each.eligible,
+            "selected": each.selected,
+            "reason": each.reason,
+        }
+        for each, score in zip(verdicts, scores, strict=True)
+    ]
+    return {"model": model, "selected": _selected(verdicts), "tasks": listed}
+
+
+def _selected(verdicts: list["Verdict"]) -> str | None:
+    return next((each.candidate.task for each in verdicts if each.selected), None)
+
+
+def _show(verdicts: list["Verdict"], scores: list["Scores | None"]) -> None:
+    table = Table("task", "rows", "accuracy", "label loss", "verdict", box=None, pad_edge=False)
+    for column in table.columns[1:4]:
+        column.justify = "right"
+    for each, score in zip(verdicts, scores, strict=True):
+        numbers = ("–", "–") if score is None else (f"{score.accuracy:.2%}", f"{score.nll:.4f}")
+        table.add_row(each.candidate.task, f"{each.candidate.rows:,}", *numbers, each.reason)
+    output().print(table)
+    chosen = _selected(verdicts)
+    print(
+        "no task is eligible; try other tasks, or another model" if chosen is None else f"selected: {chosen}"
+    )
+
+
+@contextmanager
+def _bar() -> Iterator["Done"]:
+    """A bar for each task on stderr, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda task, rows, k: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bars: dict[str, Any] = {}
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+
+        def done(task: str, rows: int, k: int) -> None:
+            if task not in bars:
+                bars[task] = progress.add_task(task, total=rows)
+            progress.update(bars[task], completed=k)
+
+        yield done

@@ -1,0 +1,188 @@
+"""CosmoConfig: what Trainer is told, and what a node needs beside it."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainingArguments
+from transformers.utils import logging
+
+from zocosmo.channel import WIRES
+from zocosmo.core.coupling import COUPLINGS
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.dist.deadline import Deadline
+from zocosmo.dist.rendezvous import check_address, is_launched
+from zocosmo.dist.seal import read_key
+from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.graphs.graph import GRAPHS, Graph
+from zocosmo.graphs.matching import SCHEDULES
+from zocosmo.methods.base import World, check_number
+
+NAMED = ("ring", "path", "star", "complete", "grid", "torus", "hypercube")  # graphs that n alone describes
+HIDDEN = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"),  # accelerate counts processes by these too
+)
+WHOLE = "a node has its model whole, on one device; leave it out"
+TYPED = "the loss is computed in the type of the weights; load the model with dtype='{}' in its place"
+NO_GRADIENT = "there are no gradients; leave it out"
+
+# Options of Trainer that mean nothing here or would break a round: the one value allowed, and what to do.
+REFUSED: dict[str, tuple[Any, str]] = {
+    "gradient_accumulation_steps": (1, "a round has one batch; raise per_device_train_batch_size"),
+    "fp16": (False, TYPED.format("float16")),
+    "bf16": (False, TYPED.format("bfloat16")),
+    "fp16_full_eval": (False, TYPED.format("float16")),
+    "bf16_full_eval": (False, TYPED.format("bfloat16")),
+    "deepspeed": (None, WHOLE),
+    "fsdp": (None, WHOLE),
+    "parallelism_config": (None, WHOLE),
+    "max_grad_norm": (0.0, NO_GRADIENT),
+    "gradient_checkpointing": (False, NO_GRADIENT),
+    "weight_decay": (0.0, "Cosmo has no weight decay; leave it out"),
+    "auto_find_batch_size": (False, "a round cannot begin anew at one node alone; set the batch size"),
+    "optim": (TrainingArguments.optim, "the optimizer is zocosmo.torch.Cosmo; leave it out"),
+}
+ACCELERATE = {  # what `accelerate launch` would have it do, and the only values that leave a node alone
+    "ACCELERATE_USE_DEEPSPEED": ("false", "0", ""),
+    "ACCELERATE_USE_FSDP": ("false", "0", ""),
+    "ACCELERATE_MIXED_PRECISION": ("no", ""),
+}
+
+
+def _option(default: Any, about: str) -> Any:
+    return field(default=default, metadata={"help": about})
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Hide that this process is one of several: accelerate would share out data and average gradients."""
+    kept = {name: os.environ.pop(name) for name in HIDDEN if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+@dataclass
+class CosmoConfig(TrainingArguments):
+    """TrainingArguments of a node that asks for losses only. All is checked here, before work starts.
+
+    Launched as one of several processes, this one is node `node` of `nodes`; for Trainer it is alone. Its
+    files are in output_dir/rank-`node`, and node 0 alone writes to the console and to logging integrations.
+    """
+
+    q: int | None = _option(None, "Parameters that a round touches; 8192, or all where there are fewer.")
+    mu: float = _option(3e-3, "How far the two queries lie from the parameters.")
+    momentum: float = _option(0.9, "Of the step, between 0 and 1.")
+    tape_seed: str | None = _option(
+        None, "Seed of the tape, equal at all nodes; that of Trainer unless given."
+    )
+    graph: str = _option("ring", f"Who talks to whom: {', '.join(NAMED)}.")
+    schedule: str | None = _option(None, "Let pairs of a matching mix in place of all neighbours: auto, say.")
+    coupling: str = _option("I", "What the pairs of a matching share: G, S or I.")
+    wire: str = _option("f32", "Type in which values cross links: f32, f16, bf16 or f64.")
+    key_file: str | None = _option(
+        None, "File with the key that seals messages, as zocosmo.dist.seal.make_key writes it."
+    )
+    deadline: float = _option(1800.0, "Seconds to wait for a peer, its evaluations and saves included.")
+    listen: str | None = _option(None, "Address of this machine, where processes run on several.")
+    learning_rate: float = _option(2e-3, "The step size at first.")
+    log_level_replica: str = _option("error", "Log level at nodes other than 0.")
+    max_grad_norm: float = _option(0.0, "There are no gradients to clip.")
+
+    def __post_init__(self) -> None:
+        env = os.environ
+        self._node, self._nodes = (int(env["RANK"]), int(env["WORLD_SIZE"])) if is_launched() else (0, 1)
+        self._check_options()
+        self._check_numbers()
+        self._check_session()
+        with alone():
+            super().__post_init__()  # type: ignore[no-untyped-call]
+        self._take_one_device()
+        if self.node > 0:
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        assert self.output_dir is not None
+        if self.nodes > 1 and Path(self.output_dir).name != f"rank-{self.node}":
+            self.output_dir = str(Path(self.output_dir, f"rank-{self.node}"))
+
+    @property
+    def node(self) -> int:
+        """Which node this process is."""
+        return self._node
+
+    @property
+    def nodes(self) -> int:
+        """How many there are; `dataset.shard(args.nodes, args.node)` is one part of the data."""
+        return self._nodes
+
+    @property
+    def process_index(self) -> int:
+        """Of all processes; for Trainer the first is the one that writes logs."""
+        return self._node
+
+    @property
+    def local_process_index(self) -> int:
+        """As `process_index`: one console for all."""
+        return self._node
+
+    @property
+    def should_save(self) -> bool:
+        """Every node saves: their parameters differ."""
+        return True
+
+    @property
+    def tape(self) -> Seed:
+        """What the tape is seeded with."""
+        return self.seed if self.tape_seed is None else self.tape_seed
+
+    def build_graph(self) -> Graph | None:
+        """The graph over all processes; None for one."""
+        return GRAPHS[self.graph](self.nodes) if self.nodes > 1 else None
+
+    def _check_options(self) -> None:
+        for name, (allowed, instead) in REFUSED.items():
+            given = getattr(self, name, allowed)
+            if given and given != allowed:
+                raise InputError(f"{name} = {given} was given; {instead}")
+        for name, allowed in ACCELERATE.items():
+            if os.environ.get(name, "").lower() not in allowed:
+                raise InputError(f"{name} is {os.environ[name]!r}; start with torchrun or zocosmo launch")
+
+    def _check_numbers(self) -> None:
+        if self.q is not None:
+            check_whole("q", self.q, 1)
+        check_number("mu", self.mu, 0, open_below=True)
+        check_number("momentum", self.momentum, 0, 1, open_above=True)
+        check_number("learning_rate", self.learning_rate, 0)
+        Tape(self.tape)
+
+    def _check_session(self) -> None:
+        check_known("graph", self.graph, NAMED)
+        check_known("schedule", self.schedule or "auto", ("auto", *SCHEDULES))
+        check_known("coupling", self.coupling, COUPLINGS)
+        check_known("wire", self.wire, WIRES)
+        if self.schedule is None and self.coupling != "I":
+            raise InputError(
+                f"coupling {self.coupling!r} is what pairs share; give a schedule, or leave it out"
+            )
+        Deadline(self.deadline)
+        if self.key_file is not None:
+            read_key(self.key_file)
+        if self.listen is not None:
+            check_address(self.listen)
+        graph = self.build_graph()
+        if graph is not None and self.schedule is not None:
+            _ = World(graph, 1, self.schedule).schedule
+
+    def _take_one_device(self) -> None:
+        """Processes of a machine take its GPUs in turn; Trainer would spread one over all of them."""
+        if self.device.type == "cuda":
+            place = int(os.environ.get("LOCAL_RANK", self.node)) if self.nodes > 1 else 0
+            device = torch.device("cuda", place % torch.cuda.device_count())
+            torch.cuda.set_device(device)
+            self.__dict__["_setup_devices"], self._n_gpu = device, 1

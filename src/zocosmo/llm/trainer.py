@@ -1,0 +1,193 @@
+"""CosmoTrainer: Hugging Face's Trainer without gradients, alone or as one node of several."""
+
+import contextlib
+import copy
+import hashlib
+import itertools
+import json
+import math
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
+
+from zocosmo.dist.seal import read_key
+from zocosmo.errors import InputError
+from zocosmo.llm.arguments import CosmoConfig, alone
+from zocosmo.torch import Cosmo
+
+Q = 8192  # parameters that a round touches unless said
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Rounds(Cosmo):
+    """Cosmo as Trainer and accelerate handle it: the step that follows a `training_step` does nothing."""
+
+    _is_accelerate_prepared = True  # else it would be wrapped, and its state sent to a device and back
+    step_was_skipped = False
+
+    def step(self, closure: Callable[[], Any] | None = None) -> float | None:  # type: ignore[override]
+        return None if closure is None else super().step(closure)
+
+
+class Company(TrainerCallback):
+    """Nodes compare where they stand before the first round; logs say what this one has sent."""
+
+    def __init__(self, optimizer: Cosmo) -> None:
+        self.optimizer, self._starts = optimizer, itertools.count()
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if self.optimizer.peer is None:
+            return
+        t, left = self.optimizer.t, state.max_steps - state.global_step
+        mine = json.dumps([t, left, "" if t else fingerprint(parameters(self.optimizer))])
+        all_of_them = self.optimizer.peer.job.publish(f"train/{next(self._starts)}", mine.encode())
+        first, *others = [json.loads(each) for each in all_of_them]
+        for rank, (round_, rounds, weights) in enumerate(others, 1):
+            if round_ != first[0]:
+                what = f"rank {rank} goes on from round {round_}, rank 0 from {first[0]}"
+                raise InputError(f"{what}; resume all from checkpoints of one round")
+            if rounds != first[1]:
+                what = f"rank {rank} would do {rounds} rounds, rank 0 {first[1]}"
+                raise InputError(f"{what}; give all of them one max_steps")
+            if weights != first[2]:
+                what = f"rank {rank} starts from other weights than rank 0"
+                raise InputError(f"{what}; load the same, or call set_seed before the model is made")
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        if logs is None or "loss" not in logs:
+            return
+        for record in (logs, state.log_history[-1]):
+            record.pop("grad_norm", None)  # there is none
+            record["bits_sent"] = self.optimizer.ledger.sent_by(self.optimizer.node).payload
+
+
+class CosmoTrainer(Trainer):
+    """Trainer whose training step is one round: two losses of a batch, no gradient, q values to neighbours.
+
+        args = CosmoConfig("out", q=1000, graph="ring", max_steps=500)
+        trainer = CosmoTrainer(model, args, train_dataset=data.shard(args.nodes, args.node))
+        trainer.train()
+
+    Takes what Trainer takes, and `peft_config`, which wraps the model with an adapter, the same at all nodes.
+    `compute_loss` may be overridden as ever. All processes make their trainers in the same order.
+    """
+
+    optimizer: Cosmo
+
+    def __init__(
+        self, model: nn.Module, args: CosmoConfig, *rest: Any, peft_config: Any = None, **given: Any
+    ) -> None:
+        if not isinstance(args, CosmoConfig):
+            raise InputError(
+                f"args is a CosmoConfig, got a {type(args).__name__}; make one with the same names"
+            )
+        if not isinstance(model, nn.Module) or given.get("model_init") is not None:
+            raise InputError("a trainer of a node needs the model itself; pass model, not model_init")
+        if any(given.get("optimizers") or ()) or given.get("optimizer_cls_and_kwargs") is not None:
+            raise InputError(
+                "the optimizer is Cosmo, made here; set lr_scheduler_type in place of optimizers"
+            )
+        if peft_config is not None:
+            from peft import get_peft_model
+
+            set_seed(args.seed)  # adapters are drawn: the same ones everywhere
+            model = get_peft_model(model, peft_config)
+        with alone():
+            super().__init__(model, args, *rest, **given)
+        self.optimizer = self._build(model, args)
+        self.callback_handler.callbacks.insert(0, Company(self.optimizer))  # before all that read logs
+        self._last = torch.tensor(math.nan)
+        weakref.finalize(self, self.optimizer.close)
+
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: torch.Tensor | int | None = None
+    ) -> torch.Tensor:
+        """One round on a batch. Gives the loss, or the last one where this node has no partner."""
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+
+        def closure() -> Any:
+            batch = copy.copy(inputs)  # compute_loss may take the labels out of it
+            with self.compute_loss_context_manager():
+                return self.compute_loss(model, batch, num_items_in_batch=num_items_in_batch)
+
+        try:
+            loss = self.optimizer.step(closure)
+        except BaseException as error:
+            if self.optimizer.peer is not None:  # tell the others why
+                self.optimizer.__exit__(type(error), error, error.__traceback__)
+            raise
+        if loss is not None:
+            self._last = torch.tensor(loss)
+        return self._last.to(self.args.device)
+
+    @contextlib.contextmanager
+    def consensus(self) -> Iterator[None]:
+        """Inside, every node holds the average of all nodes; after that its own again. All call it together.
+
+        Rows of all parameters travel to node 0 and back, which is on no ledger: a measurement.
+        """
+        if self.optimizer.peer is None:
+            yield
+            return
+        tensors, channel = parameters(self.optimizer), self.optimizer.peer.channel
+        mine = [p.detach().clone() for p in tensors]
+        row = torch.cat([p.reshape(-1).double().cpu() for p in mine]).numpy()
+        rows = channel.collect(row[None])
+        average = torch.tensor(channel.spread(row if rows is None else rows.mean(axis=0)))
+        _write(tensors, torch.split(average, [p.numel() for p in tensors]))
+        try:
+            yield
+        finally:
+            _write(tensors, mine)
+
+    def _build(self, model: nn.Module, args: CosmoConfig) -> Cosmo:
+        trained = [p for p in model.parameters() if p.requires_grad]
+        if not trained:
+            raise InputError("no parameter of the model requires_grad, which here says what is trained")
+        graph, d = args.build_graph(), sum(p.numel() for p in trained)
+        return Rounds(
+            trained,
+            lr=args.learning_rate,
+            q=min(Q, d) if args.q is None else args.q,
+            seed=args.tape,
+            mu=args.mu,
+            momentum=args.momentum,
+            graph=graph,
+            schedule=args.schedule if graph else None,
+            coupling=args.coupling if graph else "I",
+            wire=args.wire,
+            key=None if args.key_file is None else read_key(args.key_file),
+            deadline=args.deadline,
+            listen=args.listen,
+        )
+
+
+def parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """What an optimizer works on, in order."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def fingerprint(tensors: list[torch.Tensor]) -> str:
+    """Equal for equal bits on any device: whole numbers add up to the same in every order."""
+    sums = [int(p.detach().contiguous().view(BITS[p.element_size()]).sum(dtype=torch.int64)) for p in tensors]
+    return hashlib.blake2b(repr(sums).encode(), digest_size=8).hexdigest()
+
+
+@torch.no_grad()
+def _write(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    for p, row in zip(tensors, values, strict=True):
+        p.copy_(row.reshape(p.shape))

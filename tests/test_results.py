@@ -1,0 +1,43 @@
+"""The committed results: what the page says of them is what the script computes from the logs."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOGS = sorted((ROOT / "results" / "small-models").glob("*.csv"))
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    spec = importlib.util.spec_from_file_location("verdicts", ROOT / "results" / "verdicts.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_shows_what_the_logs_say(verdicts):
+    page = (ROOT / "docs" / "model-results.md").read_text(encoding="utf-8")
+    assert f"<!-- verdicts -->\n{verdicts.tables()}<!-- end -->\n" in page
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_a_log_is_of_the_config_of_its_name(path, verdicts):
+    import yaml
+
+    config = yaml.safe_load(
+        (ROOT / "configs" / "small-models" / f"{path.stem}.yaml").read_text(encoding="utf-8")
+    )
+    kept = verdicts.read_log(path).header["config"]
+    assert {key: kept[key] for key in ("problem", "graphs", "methods", "rounds")} == {
+        key: config[key] for key in ("problem", "graphs", "methods", "rounds")
+    }
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_every_round_cost_what_the_formula_says(path, verdicts):
+    """q values of 32 bits to each peer: one in a pair, two on a ring."""
+    rows = verdicts.rows(path.stem)
+    links = 2 if "global" in path.stem else 1
+    assert (rows["bits"] == rows["round"] * links * 8192 * 32).all()

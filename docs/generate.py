@@ -56,6 +56,7 @@ def reference_page() -> str:
         "zocosmo.sim",
         "zocosmo.dist",
         "zocosmo.torch",
+        "zocosmo.llm",
         "zocosmo.errors",
     ):
         loaded = importlib.import_module(module)

@@ -70,7 +70,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _ModuleType:
-    """`zocosmo.dist` and `zocosmo.torch` are imported when first asked for: they bring torch with them."""
-    if name in ("dist", "torch"):
+    """`zocosmo.dist`, `torch` and `llm` are imported when first asked for: they bring torch with them."""
+    if name in ("dist", "torch", "llm"):
         return _importlib.import_module(f"zocosmo.{name}")
     raise AttributeError(f"module 'zocosmo' has no attribute {name!r}")

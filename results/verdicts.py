@@ -87,7 +87,7 @@ def claims() -> list[Claim]:
             accuracy(f"{name}-paper", round_at=0),
         )
         add(
-            f"{task}: a recipe that clears the noise beats the paper's",
+            f"{task}: the recipe of these runs beats the paper's",
             accuracy(f"{name}-i"),
             accuracy(f"{name}-paper"),
         )

@@ -293,7 +293,7 @@ def test_a_loss_that_is_no_number_at_the_start_is_said_before_any_round(tmp_path
 def test_too_little_memory_is_said_before_a_folder_is_made(model, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda device="cpu": 1000)
     subject.open_subject.cache_clear()
-    with pytest.raises(InputError, match=r"needs 0\.00 GB, and cpu has 0\.00 GB free; take"):
+    with pytest.raises(InputError, match=r"needs 0\.12 MB, and cpu has 0\.00 MB free; take"):
         tuned(model, tmp_path / "a")
     subject.open_subject.cache_clear()
     assert not (tmp_path / "a").exists()

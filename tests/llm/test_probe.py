@@ -128,7 +128,7 @@ def test_only_training_examples_are_read(folder, tmp_path):
 
 def test_a_loss_that_is_no_number_is_said_at_once(subjects, monkeypatch):
     monkeypatch.setattr(Survey, "ask", lambda self, adapters, sample: np.full(sample.shape, np.nan))
-    with pytest.raises(OracleError, match="the loss is nan at the start in float32"):
+    with pytest.raises(OracleError, match="the loss is nan at the start, in float32"):
         probe(subjects["float32"])
 
 
@@ -362,7 +362,7 @@ def test_a_report_of_pilots_leaves_single_examples_out(found, subjects):
         ("--figure seen.gif", "a figure ends in"),
         ("--for-rounds 0", "--for-rounds must be 1 or more, got 0"),
         ("--dtype tf32", "tf32 is a GPU's; use float32"),
-        ("--mu 0", "mus must be two different numbers above 0"),
+        ("--mu 0", "--mu must be above 0, got 0.0"),
     ],
 )
 def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(run, line, text):

@@ -186,7 +186,8 @@ def test_what_goes_wrong_at_the_hub_is_one_line_that_names_data(hub):
         load_task("qnli").rows("train")
     assert str(caught.value) == (
         "nyu-mll/glue qnli cannot be read from the hub (Couldn't reach it); "
-        "give a folder with train.jsonl as --data, or set ZOCOSMO_DATA"
+        "give a folder with train.jsonl as --data (--set problem.data=FOLDER for run, launch and audit), "
+        "or set ZOCOSMO_DATA"
     )
 
 

@@ -118,6 +118,9 @@ def probe_command(
         kind = {"kind": method, **_momentum(method, momentum)}
         text = as_config(settings[best], found[best][1], {"kind": graph, "n": web.n}, kind, for_rounds)
         replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+    if not as_json:
+        by_hand = "zocosmo finetune --eta … --mu …, or have --to FILE write a config for it"
+        print(f"\nnext: {by_hand if to is None else f'zocosmo finetune {to}'}")
 
 
 def _settings(given: "Setting", dtype: str) -> list["Setting"]:

@@ -63,7 +63,10 @@ class Folder:
     @contextmanager
     def opened(self, *, resume: bool, replace_old: bool) -> Iterator[Log | None]:
         """Make ready to work; a log of the same plan and code that is there already is handed out."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be a folder: {error.strerror}; choose another") from None
         with _lock(self.path):
             if replace_old:
                 self._clear()

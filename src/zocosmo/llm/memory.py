@@ -29,9 +29,7 @@ def check_free(need: int, *, device: str, what: str, remedy: str) -> None:
     """Refuse what needs more bytes than are free, with both numbers."""
     free = free_memory(device)
     if free is not None and need > free:
-        raise InputError(
-            f"{what} needs {need / 1e9:,.2f} GB, and {device} has {free / 1e9:,.2f} GB free; {remedy}"
-        )
+        raise InputError(f"{what} needs {as_bytes(need)}, and {device} has {as_bytes(free)} free; {remedy}")
 
 
 def check_device(device: str) -> torch.device:
@@ -106,3 +104,12 @@ def _left(folder: Path, limit: str, used: str, idle: str) -> int | None:
     except (OSError, ValueError):  # no such group, or "max"
         return None
     return None if most >= UNLIMITED else most - now + int(stat.get(idle, 0))
+
+
+def as_bytes(size: float) -> str:
+    """In GB, or MB where that would be 0.
+
+    >>> as_bytes(13.05e9), as_bytes(2.5e5)
+    ('13.05 GB', '0.25 MB')
+    """
+    return f"{size / 1e9:,.2f} GB" if size >= 1e8 else f"{size / 1e6:,.2f} MB"

@@ -1,5 +1,6 @@
 """What is learnt from what: a model, a task, and how the two meet. Trials of a study share it."""
 
+import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +62,8 @@ class Setting:
             check_whole(name, getattr(self, name), 1)
         for name in ("threads", "train_tokens", "train_rows", "validation_rows"):
             check_whole(name, getattr(self, name), 0)
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise InputError(f"device is auto, cpu, cuda or cuda:1, say; got {self.device!r}")
         if not 0 <= self.clip < 1:
             raise InputError(f"clip is a quantile between 0 (off) and 1, got {self.clip}")
         if not self.alpha > 0 or not self.noise >= 0:

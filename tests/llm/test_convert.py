@@ -133,5 +133,5 @@ def test_what_was_half_written_never_counts(tmp_path, monkeypatch):
 
 def test_too_little_memory_is_said_before_weights_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("zocosmo.llm.memory.free_memory", lambda device: 1000)
-    with pytest.raises(InputError, match=r"converting tiny.gguf needs 0.00 GB, and cpu has 0.00 GB free"):
+    with pytest.raises(InputError, match=r"converting tiny.gguf needs 0.25 MB, and cpu has 0.00 MB free"):
         convert(tiny_gguf(tmp_path / "tiny.gguf"), tmp_path / "folder")

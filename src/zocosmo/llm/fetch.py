@@ -50,11 +50,14 @@ def index_url() -> str:
 
 
 def _of_pip() -> str:
-    line = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    """From pip's list of settings: some versions do not `get` what stands in the file of PIP_CONFIG_FILE."""
+    line = [sys.executable, "-m", "pip", "config", "list"]
     try:
-        return subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT).stdout.strip()
+        listed = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
+    settings = dict(each.partition("=")[::2] for each in listed.splitlines())
+    return settings.get("global.index-url", "").strip().strip("'\"")
 
 
 def find_file(index: str, project: str, name: str) -> Link:

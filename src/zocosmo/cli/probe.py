@@ -76,19 +76,9 @@ def probe_command(
     Example: zocosmo probe --model smollm2 --task toy --dtype all --no-pilots
     """
     from zocosmo.llm.probe import named_graph, setting_of
-    from zocosmo.report.figures import check_figure
 
-    if figure is not None:
-        check_figure(figure)
-    check_whole("--for-rounds", for_rounds, 1)
-    if rounds is not None:
-        check_whole("--rounds", rounds, 1)
-    if mu is not None and not mu > 0:
-        raise InputError(f"--mu must be above 0, got {mu}")
-    if not 0 <= momentum < 1:
-        raise InputError(f"--momentum must be at least 0 and below 1, got {momentum}")
-    if to is not None and not to.parent.is_dir():
-        raise InputError(f"folder {to.parent} does not exist; make it first")
+    _check_numbers(for_rounds, rounds, mu, momentum)
+    _check_files(figure, to)
     web = named_graph(graph, nodes)
     given = {
         "model": model,
@@ -121,6 +111,26 @@ def probe_command(
     if not as_json:
         by_hand = "zocosmo finetune --eta … --mu …, or have --to FILE write a config for it"
         print(f"\nnext: {by_hand if to is None else f'zocosmo finetune {to}'}")
+
+
+def _check_numbers(for_rounds: int, rounds: int | None, mu: float | None, momentum: float) -> None:
+    """Refuse what could only fail after the work is done."""
+    check_whole("--for-rounds", for_rounds, 1)
+    if rounds is not None:
+        check_whole("--rounds", rounds, 1)
+    if mu is not None and not mu > 0:
+        raise InputError(f"--mu must be above 0, got {mu}")
+    if not 0 <= momentum < 1:
+        raise InputError(f"--momentum must be at least 0 and below 1, got {momentum}")
+
+
+def _check_files(figure: Path | None, to: Path | None) -> None:
+    from zocosmo.report.figures import check_figure
+
+    if figure is not None:
+        check_figure(figure)
+    if to is not None and not to.parent.is_dir():
+        raise InputError(f"folder {to.parent} does not exist; make it first")
 
 
 def _settings(given: "Setting", dtype: str) -> list["Setting"]:

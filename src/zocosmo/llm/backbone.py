@@ -14,8 +14,6 @@ from zocosmo.llm.batches import Batch
 
 LOSSES = ("label", "vocabulary")
 
-Values = NDArray[Any]
-
 
 class Backbone:
     """A model and the places where adapters enter it.

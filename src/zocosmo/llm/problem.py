@@ -49,11 +49,6 @@ class LanguageModel:
         """What problems that stack have in common, beside their size."""
         return self.subject.setting, self.nodes
 
-    @property
-    def together(self) -> int:
-        """How many trials of a study share a forward."""
-        return self.subject.setting.together
-
     records = Record
 
     draws_ahead = True  # a forward leaves time for the next round's supports

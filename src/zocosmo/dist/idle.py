@@ -43,8 +43,8 @@ class IdleStudy(Study):
             )
         if plan.guard is not None:
             raise InputError(
-                "a guard needs measurements of all nodes, and on_lost_peer idle makes none on the way; leave out "
-                "the guard, or use on_lost_peer stop"
+                "a guard needs measurements of all nodes, and on_lost_peer idle makes none on the way; leave "
+                "out the guard, or use on_lost_peer stop"
             )
         run = trial.run()
         if run.graph.n != job.world:
@@ -149,7 +149,7 @@ class IdleStudy(Study):
         return log
 
     def _await_log(self) -> None:
-        """Until rank 0 has written the log, as long as it, or one that came back for it, gives signs of life."""
+        """Until rank 0 has written the log, while it, or one that came back for it, gives signs of life."""
         sign, moved = b"", time.monotonic()
         while not self.job.has("finished"):
             number = self.job.store.get("back/0") if self.job.has("back/0") else b"0"
@@ -158,8 +158,8 @@ class IdleStudy(Study):
             moved = now if sign != last else moved
             if now - moved > self.links.deadline.seconds:
                 raise PeerLost(
-                    f"rank 0, which writes the log, was silent for {now - moved:.1f} s after the last round; go "
-                    "on with --resume"
+                    f"rank 0, which writes the log, was silent for {now - moved:.1f} s after the last round; "
+                    "go on with --resume"
                 )
             time.sleep(POLL)
 

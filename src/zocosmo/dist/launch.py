@@ -49,7 +49,7 @@ def launch(
         processes: list[Process] = []
         try:
             for rank in range(world):
-                processes.append(start(command, rank, world, store.port, attempt, env))
+                processes.append(start(command, rank, world, store.port, attempt, env))  # noqa: PERF401 (known at once)
             code = wait(processes)
         except KeyboardInterrupt:
             code = 130
@@ -69,7 +69,7 @@ def launch_returning(
     processes: list[Process] = []
     try:
         for rank in range(world):
-            processes.append(start(command, rank, world, store.port, 0, env))
+            processes.append(start(command, rank, world, store.port, 0, env))  # noqa: PERF401 (known at once)
         while any(p.poll() is None or (p.poll() and left[rank]) for rank, p in enumerate(processes)):
             if processes[0].poll() and not left[0]:
                 break  # nobody is left to write the log

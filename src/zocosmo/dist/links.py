@@ -202,7 +202,7 @@ class Links:
             raise self.lost(peer, t, 0.0, error) from error
 
     def _be_ready(self, peer: int, buffer: Buffer) -> Any:
-        """A receive before it is needed; None where the peer is done and gone, and missed only if expected."""
+        """A receive before it is needed; None where the peer is done and gone: missed only if expected."""
         group, place = self._groups[peer]
         try:
             return group.recv([buffer.tensor], place, len(buffer.view))

@@ -73,7 +73,7 @@ class Job:
         return data
 
     def finish(self, others: Sequence[int] | None = None) -> None:
-        """Wait for rank 0 to say that all is done; it may have the store, so it leaves when they have heard."""
+        """Wait for rank 0 to say that all is done; it may have the store, so it leaves when all know."""
         if self.rank:
             self.fetch("finished", 0)
             self.store.set(f"seen/{self.rank}", "")
@@ -161,8 +161,8 @@ def _await_store(host: str, port: int, within: float) -> None:
         except OSError as error:
             if time.monotonic() - since > within:
                 raise PeerLost(
-                    f"no store answers at {host}:{port} within {within:g} s ({error.strerror or error}); is the "
-                    "process of rank 0 there?"
+                    f"no store answers at {host}:{port} within {within:g} s ({error.strerror or error}); is "
+                    "the process of rank 0 there?"
                 ) from None
         time.sleep(0.1)
 
@@ -170,8 +170,8 @@ def _await_store(host: str, port: int, within: float) -> None:
 def _room(store: Any, rank: int, world: int, within: float) -> str:
     """A part of the store for the processes of this start alone, named by how many there were before it.
 
-    What an earlier start left behind is there too. So each process says hello with a token that is new; rank 0
-    invites those it hears, all answer, and it opens the room once the answers of all of them are there.
+    What an earlier start left behind is there too. So each process says hello with a token that is new; rank
+    0 invites those it hears, all answer, and it opens the room once the answers of all of them are there.
     """
     mine, since, sent = secrets.token_hex(8), time.monotonic(), ""
     store.set(f"hello/{rank}", mine)

@@ -10,8 +10,8 @@ from zocosmo.dist.channel import TorchChannel
 from zocosmo.methods.base import Draw, World, drive
 from zocosmo.oracle import TwoQuery, disagreement, measures, two_query
 from zocosmo.sim.draws import DrawAhead
+from zocosmo.sim.engine import Checkpoint, Run, draws_ahead, first_states, is_fine, memory, recall, restored
 from zocosmo.sim.guard import Guard, Guarded
-from zocosmo.sim.engine import Checkpoint, Run, first_states, is_fine, memory, recall, restored
 
 Values = NDArray[Any]
 Arrays = dict[str, NDArray[Any]]
@@ -31,8 +31,8 @@ class Host:
         run.method.check(world)
         self.method, self.whole = run.method, run.problem
         self.problem = type(run.problem).stack([run.problem.at(channel.nodes.tolist())])
-        ahead = getattr(self.problem, "draws_ahead", False)
-        self._draws = DrawAhead(self.method, [world], [run.seed], channel.dtype, in_background=ahead)
+        ahead = draws_ahead(self.problem, lambda: self._draws.prepare(self.t + 1))
+        self._draws = DrawAhead(self.method, [world], [run.seed], channel.dtype, **ahead)
         here = len(channel.nodes)
         shape = 1, here, world.d
         self.state = self.method.init(first_states(self.problem, self.method, shape, channel.dtype))

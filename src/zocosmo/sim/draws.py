@@ -1,8 +1,6 @@
 """Public draws for a batch: made once for all runs that share them, and for many rounds at a time."""
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,9 @@ MOST_ROUNDS = 64
 class DrawAhead:
     """The draws of each round for all runs; runs with the same world and seed share theirs.
 
-    A draw is keyed by its round alone, so neither blocks nor company change it. In the background the next
-    block is drawn while the caller waits for its forwards: hashing and sorting let other threads run.
+    A draw is keyed by its round alone, so neither blocks nor company change it. Who waits for a device has
+    the time to `prepare` the next round, and then draws them one by one; a thread would be in the way of the
+    calls that keep the device busy.
     """
 
     def __init__(
@@ -30,12 +29,10 @@ class DrawAhead:
         seeds: Sequence[Seed],
         dtype: np.dtype[Any],
         *,
-        in_background: bool = False,
+        at_once: int | None = None,
     ) -> None:
-        self.method, self.dtype = method, dtype
-        self._pool = ThreadPoolExecutor(1, "draws") if in_background else None
-        self._pid = os.getpid()
-        self._next: tuple[int, Future[tuple[int, Draw]]] | None = None
+        self.method, self.dtype, self.at_once = method, dtype, at_once
+        self._ready: tuple[int, Draw] | None = None
         groups: dict[tuple[Any, ...], tuple[World, dict[Seed, int]]] = {}
         keys = [(world.graph, world.schedule_name) for world in worlds]
         for key, world, seed in zip(keys, worlds, seeds, strict=True):
@@ -53,9 +50,11 @@ class DrawAhead:
 
     def at(self, t: int) -> Draw:
         """Of round t, shapes (runs, …)."""
+        if self._ready is not None and self._ready[0] == t:
+            return self._ready[1]
         if not self._first <= t < self._first + self._count:
+            self._count, self._block = self._fill(t)
             self._first = t
-            self._count, self._block = self._ahead(t) if self._pool else self._fill(t)
         at, which = t - self._first, self._which
 
         def change(array: NDArray[Any]) -> NDArray[Any]:
@@ -67,20 +66,16 @@ class DrawAhead:
         assert self._block is not None
         return self._block.pick(change)
 
-    def _ahead(self, t: int) -> tuple[int, Draw]:
-        """The block of round t, and the one after it begun."""
-        if self._pid != os.getpid():  # a fork has this object, and not the thread
-            self._pid, self._pool, self._next = os.getpid(), ThreadPoolExecutor(1, "draws"), None
-        assert self._pool is not None
-        drawn = self._next[1].result() if self._next and self._next[0] == t else self._fill(t)
-        self._next = t + drawn[0], self._pool.submit(self._fill, t + drawn[0])
-        return drawn
+    def prepare(self, t: int) -> Draw:
+        """Of round t, which `at` will give again: the same object."""
+        self._ready = t, self.at(t)
+        return self._ready[1]
 
     def _fill(self, t: int) -> tuple[int, Draw]:
         """The draws of some rounds from t on, and of how many."""
         world = self._groups[0][0]
         size = self.method.size(t, world.d)
-        most = max(1, min(MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * size)))
+        most = max(1, min(self.at_once or MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * size)))
         rounds = [t]
         while len(rounds) < most and self.method.size(t + len(rounds), world.d) == size:
             rounds.append(t + len(rounds))

@@ -1,6 +1,6 @@
 """The batched engine: runs of one shape advance together, and each gets the bits it would get alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -11,7 +11,8 @@ from zocosmo.channel import MemoryChannel
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
-from zocosmo.methods.base import Method, World, drive
+from zocosmo.graphs.listed import Chosen
+from zocosmo.methods.base import Draw, Method, World, drive
 from zocosmo.oracle import Problem, TwoQuery, disagreement, measures, two_query
 from zocosmo.sim.draws import DrawAhead
 from zocosmo.sim.guard import Guard, Guarded
@@ -28,7 +29,7 @@ class Run:
     graph: Graph
     problem: Problem
     seed: Seed
-    schedule: str = "auto"
+    schedule: Chosen = "auto"
 
     @property
     def world(self) -> World:
@@ -104,7 +105,7 @@ class Simulation:
             worlds,
             [run.seed for run in runs],
             np.dtype(dtype),
-            in_background=getattr(self.problem, "draws_ahead", False),
+            **draws_ahead(self.problem, lambda: self._draws.prepare(self.t + 1)),
         )
         self.state = self.method.init(first_states(self.problem, self.method, (len(runs), n, d), dtype))
         self.queries = np.zeros(len(runs), np.int64)
@@ -211,6 +212,14 @@ def first_states(problem: Any, method: Method, shape: tuple[int, int, int], dtyp
     if hasattr(problem, "states") and method.on_supports:
         return problem.states(x0, np.dtype(dtype))
     return np.array(x0, dtype, order="C")
+
+
+def draws_ahead(problem: Any, prepare: Callable[[], Draw]) -> dict[str, Any]:
+    """How to draw for a problem: one that has `prepare` calls it while it waits for a device."""
+    if not hasattr(problem, "prepare"):
+        return {}
+    problem.prepare = prepare
+    return {"at_once": 1}
 
 
 def restored(state: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:

@@ -85,9 +85,9 @@ def drawn(monkeypatch):
     """Which training examples were asked for, forward by forward."""
     seen, batch = [], Examples.batch
 
-    def see(self, rows, device):
+    def see(self, rows, device, multiple=1):
         seen.append(np.array(rows).tolist())
-        return batch(self, rows, device)
+        return batch(self, rows, device, multiple=1)
 
     monkeypatch.setattr(Examples, "batch", see)
     return seen
@@ -170,14 +170,16 @@ def test_only_problems_of_one_setting_stack(make):
 
 
 @pytest.mark.parametrize("queries", [ONE_BY_ONE, FUSED])
-def test_draws_made_in_the_background_are_those_made_at_once(make, monkeypatch, queries):
-    monkeypatch.setattr("zocosmo.sim.draws.MOST_ROUNDS", 3)
+def test_draws_made_while_a_forward_runs_are_those_made_at_once(make, queries):
     found = []
     for ahead in (True, False):
-        monkeypatch.setattr(LanguageModel, "draws_ahead", ahead)
-        simulation = advance(Simulation([run_of(make(queries=queries))], dtype="float32"), 8)
-        assert (simulation._draws._pool is not None) == ahead
-        jumps = [simulation._draws.at(t).u.index.tolist() for t in (30, 2)]  # as after a restart
+        simulation = Simulation([run_of(make(queries=queries))], dtype="float32")
+        assert simulation._draws.at_once == 1
+        if not ahead:
+            simulation.problem.prepare = None
+        advance(simulation, 8)
+        assert (simulation._draws._ready is not None) == ahead
+        jumps = [simulation._draws.at(t).u.index.tolist() for t in (30, 2, 8, 9)]  # as after a restart
         found.append((simulation.states().tobytes(), jumps))
     assert found[0] == found[1]
 

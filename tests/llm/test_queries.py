@@ -41,6 +41,18 @@ def test_a_step_is_cut_at_the_order_statistic_and_keeps_its_sign():
     assert (seen.cut.tolist(), seen.count.tolist()) == ([2], [14])
 
 
+def test_a_limit_asked_for_ahead_is_the_one_that_cuts():
+    """Also after steps that came since, after a restart, and beside another quantile."""
+    steps = [1.0, 5.0, 2.0] * 6 + [9.0]
+    asked, plain = record(), record()
+    for step in steps:
+        asked.limit(0.75), asked.limit(0.1)
+        assert fed([step], 0.75, asked) == fed([step], 0.75, plain)
+    asked.limit(0.75)
+    asked.restore(record().arrays())
+    assert np.isinf(asked.limit(0.75)).all()
+
+
 def test_what_is_remembered_is_not_clipped():
     """Else limits could never rise again."""
     seen = record()

@@ -32,7 +32,7 @@ class Told(LanguageModel):
         super().__init__(*given)
         self.heard: Heard = {}
 
-    def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> Values:
+    def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
         found = super()._ask(adapters, t, rows, times)
         for k, value in enumerate(found.tolist()):
             node = self.nodes[int(rows[k % len(rows)]) % self.n]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zocosmo.errors import InputError, check_known
 from zocosmo.llm.adapters import Layout, Site
 from zocosmo.llm.batches import Batch
+from zocosmo.llm.replay import Replay
 
 LOSSES = ("label", "vocabulary")
 
@@ -43,6 +44,7 @@ class Backbone:
         self._knows = [name for name in ("position_ids", "logits_to_keep") if name in known]
         self.words = torch.from_numpy(words).to(self.device)
         self._rows: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.replay = Replay(self._losses)
         for k, site in enumerate(layout.sites):
             model.get_submodule(site.name).register_forward_hook(self._hook(k))
 
@@ -59,7 +61,14 @@ class Backbone:
 
     @torch.inference_mode()
     def losses(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss of every example, and whether the right label has the highest score; adapters (R, d)."""
+        """Loss of every example, and whether the right label has the highest score; adapters (R, d).
+
+        Of several adapters on a GPU the forward is recorded and replayed, see `Replay`; of one it is not, as
+        it is to give the bits of a process that has one only.
+        """
+        return (self.replay if len(adapters) > 1 else self._losses)(adapters, batch)
+
+    def _losses(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         logits = self._logits(adapters, batch)
         nll, right = self._judged(logits, batch)
         if self.loss == "label":

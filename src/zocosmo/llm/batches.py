@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from zocosmo.torch.aside import to_device
+
 Index = NDArray[np.int64]
 
 
@@ -38,13 +40,14 @@ class Examples:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def batch(self, rows: Index, device: torch.device) -> Batch:
-        """The examples with these numbers, in this order."""
+    def batch(self, rows: Index, device: torch.device, multiple: int = 1) -> Batch:
+        """The examples with these numbers, in this order; their length is a multiple, if they go that far."""
         lengths = self.lengths[rows]
-        longest = int(lengths.max())
+        longest = min(-(-int(lengths.max()) // multiple) * multiple, self.tokens.shape[1])
         places = np.arange(longest) - (longest - lengths)[:, None]
         tokens = self.tokens[rows, self.tokens.shape[1] - longest :].astype(np.int64)
         labels = np.broadcast_to(self.labels[rows, None], tokens.shape)
-        packed = torch.from_numpy(np.stack([tokens, places >= 0, np.maximum(places, 0), labels]))
-        packed = packed.to(device)  # in one piece: one transfer
+        packed = to_device(
+            np.stack([tokens, places >= 0, np.maximum(places, 0), labels]), device
+        )  # in one piece
         return Batch(packed[0], packed[1], packed[2], packed[3, :, 0])

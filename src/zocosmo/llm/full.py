@@ -231,6 +231,8 @@ class FullModel(LanguageModel):
                 found.append(backbone.losses(NO_ADAPTER, batch)[0].mean())
         finally:
             loan.put_back()
+        if self.prepare is not None:
+            self.prepare()
         plus, minus = (np.full(self.record.shape, each) for each in torch.stack(found).tolist())
         step = self.record.add(plus, minus, self.subject.setting.clip, np.arange(1))
         return query.slope(step, np.zeros_like(step))

@@ -1,22 +1,25 @@
 """A language model as the problem of a study: a node's loss is that of its adapter on its examples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from zocosmo.core.support import Direction
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError
 from zocosmo.llm.backbone import pick_device
 from zocosmo.llm.batches import Batch
 from zocosmo.llm.queries import Record
 from zocosmo.llm.subject import Subject
+from zocosmo.methods.base import Draw
 from zocosmo.oracle import Mask, TwoQuery
 from zocosmo.problems.draws import private, together, uniforms
 from zocosmo.problems.nodes import check_nodes
-from zocosmo.torch.rows import Rows, to_device
+from zocosmo.torch.aside import to_device
+from zocosmo.torch.rows import Rows
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -38,6 +41,7 @@ class LanguageModel:
         self.record = self.records((*tape.shape, self.n), self.d)
         self._owned = [part[i] for part in parts for i in self.nodes]  # examples of each row
         self._next: tuple[int, Index, Batch] | None = None
+        self._shifts: tuple[Direction, float, torch.Tensor] | None = None
 
     @classmethod
     def build(cls, subject: Subject, n: int, seed: Seed) -> Self:
@@ -51,7 +55,7 @@ class LanguageModel:
 
     records = Record
 
-    draws_ahead = True  # a forward leaves time for the next round's supports
+    prepare: Callable[[], Draw] | None = None  # the next round's draw, to be asked for while a forward runs
 
     @property
     def x0(self) -> Values:
@@ -62,17 +66,19 @@ class LanguageModel:
         rows = self._asked(active)
         found = np.full(int(np.prod(self.record.shape)), np.nan)
         adapters = self._tensor(x)[torch.from_numpy(rows)].float()
-        found[rows] = self._ask(adapters, t, rows)
+        found[rows] = self._ask(adapters, t, rows).cpu().numpy()
         return found.reshape(self.record.shape)
 
     def two_query(self, query: TwoQuery, t: int) -> Values:
         """The slopes that a method asked for, from both queries at once; 0 where none was asked."""
         rows, shape = self._asked(query.active), self.record.shape
         points, at = self._points(query, rows)
-        both = np.full((2, int(np.prod(shape))), np.nan)
-        both[:, rows] = self._ask(points, t, rows, times=2).reshape(2, -1)
-        plus, minus = both.reshape(2, *shape)
+        answers = self._ask(points, t, rows, times=2)
         self.record.visit(at, rows)
+        self._look_ahead(query, t + 1, rows)
+        both = np.full((2, int(np.prod(shape))), np.nan)
+        both[:, rows] = answers.cpu().numpy().reshape(2, -1)  # waits
+        plus, minus = both.reshape(2, *shape)
         step = self.record.add(plus, minus, self.subject.setting.clip, rows)
         slope = query.slope(step, np.zeros_like(step)).reshape(*shape, 1)
         if query.active is None:
@@ -147,17 +153,26 @@ class LanguageModel:
     def _points(self, query: TwoQuery, rows: Index) -> tuple[torch.Tensor, torch.Tensor]:
         """x + μu of the rows, then x − μu, on the device (2 · rows, d), and the coordinates that differ."""
         u, x, wide = query.u, self._tensor(query.x), (*self.record.shape, query.u.q)
-        shift = self._moved(np.broadcast_to(query.shift(), wide).reshape(-1, u.q))
+        shift = self._shift(query)
         if isinstance(query.x, Rows):
             at = query.x.places(u)
+            query.x.read_ahead(u)  # the method will ask for it, with the answers
         else:
             at = self._moved(np.broadcast_to(u.index, wide).reshape(-1, u.q))
         if len(rows) < len(x):
             kept = torch.from_numpy(rows).to(x.device)
             x, at, shift = x[kept], at[kept], shift[kept]
-        here, shift = x.gather(1, at), shift.to(x.dtype)
-        new = torch.cat([here + shift, here - shift]).float()
-        return x.float().repeat(2, 1).scatter_(1, at.repeat(2, 1), new), at
+        here, shift, points = x.gather(1, at), shift.to(x.dtype), x.float().repeat(2, 1)
+        points[: len(x)].scatter_(1, at, (here + shift).float())
+        points[len(x) :].scatter_(1, at, (here - shift).float())
+        return points, at
+
+    def _shift(self, query: TwoQuery) -> torch.Tensor:
+        """μ ε of every row, on the device; made ready in the round before, if it was asked to."""
+        if self._shifts is not None and self._shifts[0] is query.u and self._shifts[1] == query.mu:
+            return self._shifts[2]
+        wide = (*self.record.shape, query.u.q)
+        return self._moved(np.broadcast_to(query.shift(), wide).reshape(-1, query.u.q))
 
     def _tensor(self, x: Any) -> torch.Tensor:
         """States as rows on the device, in the type they have."""
@@ -178,33 +193,43 @@ class LanguageModel:
             [part[(row * len(part)).astype(np.int64)] for part, row in zip(self._owned, drawn, strict=True)]
         )
 
-    def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> Values:
-        """Mean losses of adapters on their rows' examples of round t; several times over, if asked.
-
-        All in one forward, the examples of the next round are made ready while this one's are computed.
-        """
+    def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
+        """Mean losses of adapters on their rows' examples of round t; several times over, if asked."""
         backbone = self.subject.backbone
         if not len(rows):  # the only node here has no partner in this round
-            return np.empty(0)
+            return torch.empty(0)
         if self.subject.setting.queries == "one_by_one":
             batches = [self.subject.train.batch(each, backbone.device) for each in self._sample(t)[rows]]
             each = [
                 backbone.losses(adapters[k : k + 1], batches[k % len(rows)])[0].mean()
                 for k in range(len(adapters))
             ]
-            return torch.stack(each).cpu().numpy()
-        losses, _ = backbone.losses(adapters, self._ready(t, rows).repeat(times))
-        means = losses.view(len(adapters), -1).mean(dim=1)
-        self._next = t + 1, rows, self._batch(t + 1, rows)
-        return means.cpu().numpy()
+            return torch.stack(each)
+        losses, _ = backbone.losses(adapters, self._ready(t, rows, times))
+        return losses.view(len(adapters), -1).mean(dim=1)
 
-    def _ready(self, t: int, rows: Index) -> Batch:
-        if self._next is not None and self._next[0] == t and np.array_equal(self._next[1], rows):
+    def _look_ahead(self, query: TwoQuery, t: int, rows: Index) -> None:
+        """Make ready what round t will need, while the device is busy: its draw and its examples."""
+        if self.subject.setting.clip:
+            self.record.limit(self.subject.setting.clip)
+        if self.prepare is not None:
+            coming = query._replace(u=self.prepare().u)
+            self._shifts = coming.u, coming.mu, self._shift(coming)
+            if isinstance(query.x, Rows):
+                query.x.places(coming.u)
+        if self.subject.setting.queries == "fused" and len(rows):
+            self._next = t, rows, self._batch(t, rows).repeat(2)
+
+    def _ready(self, t: int, rows: Index, times: int) -> Batch:
+        if times == 2 and self._next and self._next[0] == t and np.array_equal(self._next[1], rows):
             return self._next[2]
-        return self._batch(t, rows)
+        return self._batch(t, rows).repeat(times)
 
     def _batch(self, t: int, rows: Index) -> Batch:
-        return self.subject.train.batch(self._sample(t)[rows].reshape(-1), self.subject.backbone.device)
+        """The examples of some rows. On a GPU their length is a multiple of 8, so that few shapes occur."""
+        device = self.subject.backbone.device
+        multiple = 8 if device.type == "cuda" else 1
+        return self.subject.train.batch(self._sample(t)[rows].reshape(-1), device, multiple)
 
     def _groups(self, rows: int) -> list[Index]:
         """Rows that share a forward: all, or each alone."""

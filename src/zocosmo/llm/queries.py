@@ -29,11 +29,13 @@ class Record:
         self.steps = np.zeros((*shape, WINDOW))  # |f(x + μu) − f(x − μu)|
         self.cut = np.zeros(shape, np.int64)  # slopes that were clipped
         self._visited = torch.zeros((math.prod(shape), d), dtype=torch.bool)
+        self._known: tuple[float, Values] | None = None  # the limit of the clip
 
     def add(self, plus: Values, minus: Values, quantile: float, rows: Index) -> Values:
         """Note a round's queries; gives f(x + μu) − f(x − μu), clipped if a quantile is given."""
         step = plus - minus
-        limit = self._limit(quantile) if quantile else None
+        limit = self.limit(quantile) if quantile else None
+        self._known = None
         count = self.count.reshape(-1)
         at = count[rows] % WINDOW
         self.losses.reshape(-1, WINDOW)[rows, at] = ((plus + minus) / 2).reshape(-1)[rows]
@@ -59,8 +61,18 @@ class Record:
         found: NDArray[np.bool_] = self._visited.cpu().numpy().reshape(*self.shape, self.d)
         return found
 
-    def _limit(self, quantile: float) -> Values:
-        """The order statistic of each node's remembered steps; no limit before there are a few."""
+    def limit(self, quantile: float) -> Values:
+        """The order statistic of each node's remembered steps; no limit before there are a few.
+
+        It is kept until the next steps are noted: one may ask while waiting for them.
+        """
+        if self._known is None:
+            self._known = quantile, self._order_statistic(quantile)
+        elif self._known[0] != quantile:
+            return self._order_statistic(quantile)
+        return self._known[1]
+
+    def _order_statistic(self, quantile: float) -> Values:
         held = np.minimum(self.count, WINDOW)
         known = np.arange(WINDOW) < held[..., None]
         ordered = np.sort(np.where(known, self.steps, np.inf), axis=-1)
@@ -105,6 +117,7 @@ class Record:
     def restore(self, arrays: Mapping[str, Values]) -> None:
         for name in ("count", "losses", "steps", "cut"):
             getattr(self, name)[...] = arrays[name]
+        self._known = None
         flags = np.unpackbits(arrays["visited"], axis=-1, count=self.d).astype(bool)
         self._visited = torch.from_numpy(flags.reshape(-1, self.d))
 

@@ -12,7 +12,7 @@ import yaml
 
 from zocosmo.errors import ConfigError, InputError
 from zocosmo.experiments.config import Config, Where
-from zocosmo.experiments.plan import Plan, method_fields, read_plan
+from zocosmo.experiments.plan import Plan, graph_entry, method_fields, read_plan
 from zocosmo.llm.probe import suggest_for
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
@@ -144,7 +144,7 @@ def resolved(plan: Plan) -> dict[str, Any]:
     method |= {"kind": trial.method.kind, "decay": {"kind": decay.kind, **dataclasses.asdict(decay)}}
     sections = {
         "problem": _kind_first(dict(trial.problem)),
-        "graphs": [_kind_first(dict(trial.graph))],
+        "graphs": [_kind_first(graph_entry(trial.graph))],
         "methods": [_kind_first(method)],
     }
     return {**plan.config, **sections, "on_lost_peer": plan.on_lost_peer}

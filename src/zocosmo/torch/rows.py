@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from zocosmo.core.support import Support
 from zocosmo.errors import InputError
+from zocosmo.torch.aside import to_device
 
 Values = NDArray[Any]
 
@@ -21,40 +22,52 @@ class Rows:
     def __init__(self, x: Values, device: torch.device) -> None:
         self.shape, self.dtype = x.shape, np.dtype(np.float32)
         self.tensor = torch.from_numpy(np.array(x, np.float32, order="C").reshape(-1, x.shape[-1])).to(device)
-        self._last: dict[str, Any] = {}  # support and its places
+        self.places = Places(self.shape, device)
+        self._kin = [self]
+        self._host = torch.empty(0)  # where what is read ahead arrives
+        self._coming: tuple[Support, torch.cuda.Event] | None = None
 
     def restrict(self, support: Support) -> Values:
         """Res_S of every row, shape (…, n, q)."""
-        found: Values = self.tensor.gather(1, self.places(support)).cpu().numpy()
+        if self._coming is not None and self._coming[0] is support:
+            self._coming[1].synchronize()
+            found: Values = self._host.numpy()  # until the next round reads into the same memory
+        else:
+            found = self.tensor.gather(1, self.places(support)).cpu().numpy()
         return found.reshape(*self.shape[:-1], support.q)
+
+    def read_ahead(self, support: Support) -> None:
+        """Begin to bring Res_S of these rows and their kin to the host; nobody waits for it here."""
+        if self.tensor.device.type != "cuda":
+            return
+        for rows in self._kin:
+            now = rows.tensor.gather(1, self.places(support))
+            if rows._host.shape != now.shape:
+                rows._host = torch.empty(now.shape, pin_memory=True)
+            rows._host.copy_(now, non_blocking=True)
+            rows._coming = support, torch.cuda.Event()  # type: ignore[no-untyped-call]
+            rows._coming[1].record()
 
     def put(self, support: Support, values: Values) -> Self:
         """Write the q entries of every row."""
         wide = np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q)
-        new = to_device(np.require(wide, np.float32), self.tensor.device)
+        new = torch.from_numpy(np.require(wide, np.float32, requirements=("C", "W")))
+        new = new.to(self.tensor.device)  # nothing is under way that it could wait for
         self.tensor.scatter_(1, self.places(support), new)
+        self._coming = None
         return self
 
-    def places(self, support: Support) -> torch.Tensor:
-        """The coordinates of every row on the device. A round asks several times, so the last is kept."""
-        if self._last.get("support") is not support:
-            if support.d != self.shape[-1]:
-                raise InputError(f"states have {self.shape[-1]} coordinates, got {support!r}")
-            index = np.broadcast_to(support.index, (*self.shape[:-1], support.q)).reshape(-1, support.q)
-            at = to_device(index, self.tensor.device)
-            self._last.update(support=support, at=at)
-        at_last: torch.Tensor = self._last["at"]
-        return at_last
-
     def zeros_like(self) -> "Rows":
-        """Rows of zeros beside these, which share their places."""
+        """Rows of zeros beside these: their kin, read together with them."""
         zeros = object.__new__(Rows)
         zeros.shape, zeros.dtype, zeros.tensor = self.shape, self.dtype, torch.zeros_like(self.tensor)
-        zeros._last = self._last
+        zeros.places, zeros._kin, zeros._host, zeros._coming = self.places, self._kin, torch.empty(0), None
+        self._kin.append(zeros)
         return zeros
 
     def load(self, x: Values) -> Self:
         """Take the place of all entries."""
+        self._coming = None
         self.tensor.copy_(torch.from_numpy(np.ascontiguousarray(x, np.float32)).view(self.tensor.shape))
         return self
 
@@ -63,7 +76,19 @@ class Rows:
         return np.array(whole, dtype, copy=copy)  # on the CPU `whole` is the tensor's own memory
 
 
-def to_device(array: Values, device: torch.device) -> torch.Tensor:
-    """A tensor of an array, where it is needed."""
-    ready = np.require(array, requirements=("C", "W"))  # torch frowns on what is read-only
-    return torch.from_numpy(ready).to(device)
+class Places:
+    """Coordinates of supports on the device, for every row. A round asks several times, and may ask ahead."""
+
+    def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
+        self.shape, self.device = shape, device
+        self._kept: dict[int, tuple[Support, torch.Tensor]] = {}  # of this round and the next
+
+    def __call__(self, support: Support) -> torch.Tensor:
+        if id(support) not in self._kept:
+            if support.d != self.shape[-1]:
+                raise InputError(f"states have {self.shape[-1]} coordinates, got {support!r}")
+            index = np.broadcast_to(support.index, (*self.shape[:-1], support.q)).reshape(-1, support.q)
+            while len(self._kept) > 1:
+                del self._kept[next(iter(self._kept))]
+            self._kept[id(support)] = support, to_device(index, self.device)
+        return self._kept[id(support)][1]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zocosmo.core.support import Support
 from zocosmo.errors import InputError
 from zocosmo.oracle import Loan
+from zocosmo.torch.aside import to_device
 from zocosmo.torch.coordinates import check_apart, check_tensor
 from zocosmo.torch.visited import Visited
 
@@ -58,12 +59,13 @@ class Flat:
         self.buffers, self._moves = self._move()
         self._homes = [(tensor.data_ptr(), tensor.dtype) for tensor in self.tensors]
         self._last: tuple[Support, list[Part]] | None = None
+        self._seen: tuple[Support, list[torch.Tensor], Values] | None = None
+        self._cuts = 0
 
     @torch.no_grad()
     def restrict(self, support: Support) -> Values:
         """Res_S of the vector, in the shape of the support: one transfer for each buffer."""
-        parts = self._parts(support)
-        return self._values(support, parts, [_read(part) for part in parts])
+        return self._read(support)[1].copy()
 
     @torch.no_grad()
     def put(self, support: Support, values: Values) -> Self:
@@ -73,8 +75,9 @@ class Flat:
         in a round without a partner, nothing counts as visited.
         """
         parts, row = self._parts(support), self._row(support, values)
-        now = [_read(part) for part in parts]
-        if row.tobytes() == self._values(support, parts, now).tobytes():
+        now, here = self._read(support)
+        self._seen = None
+        if row.tobytes() == here.tobytes():
             return self
         for part, old, new in zip(parts, now, _rounded(parts, row), strict=True):
             bits = BITS[old.element_size()]
@@ -86,9 +89,10 @@ class Flat:
     @torch.no_grad()
     def lend(self, support: Support) -> Loan:
         """The entries of a support for queries. What is put there touches no master and is no visit."""
-        parts = self._parts(support)
+        parts, self._seen = self._parts(support), None
         saved = [part.bits.index_select(0, part.at) for part in parts]
         now = [bits.cpu().view(part.kind) for part, bits in zip(parts, saved, strict=True)]
+        here = self._values(support, parts, now)
 
         def put(values: Values) -> "Flat":
             for part, new in zip(parts, _rounded(parts, self._row(support, values)), strict=True):
@@ -98,8 +102,17 @@ class Flat:
         def put_back() -> None:
             for part, bits in zip(parts, saved, strict=True):
                 _write(part, bits)
+            self._seen = support, now, here  # until the step is taken: nobody else writes before that
 
-        return Loan(self._values(support, parts, now), put, put_back)
+        return Loan(here.copy(), put, put_back)
+
+    def _read(self, support: Support) -> tuple[list[torch.Tensor], Values]:
+        """Weights on a support, on the CPU, and what they stand for; those just lent were read already."""
+        if self._seen is not None and self._seen[0] is support:
+            return self._seen[1:]
+        parts = self._parts(support)
+        now = [part.bits.index_select(0, part.at).cpu().view(part.kind) for part in parts]
+        return now, self._values(support, parts, now)
 
     def _values(self, support: Support, parts: list[Part], now: list[torch.Tensor]) -> Values:
         """What weights stand for: their masters, if they are still those of these weights."""
@@ -126,12 +139,14 @@ class Flat:
     def _cut(self, support: Support) -> list[Part]:
         if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
             raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
-        for k, (tensor, home) in enumerate(zip(self.tensors, self._homes, strict=True)):
-            if (tensor.data_ptr(), tensor.dtype) != home:  # steps would go where no model looks
+        for k in {0, self._cuts % len(self.tensors)}:  # what moves a model moves all of it
+            tensor = self.tensors[k]
+            if (tensor.data_ptr(), tensor.dtype) != self._homes[k]:  # steps would go where no model looks
                 raise InputError(
                     f"parameter {k} has moved, to {tensor.dtype} on {tensor.device}, since the optimizer was "
                     "made; make it after .to(), .half() and the like"
                 )
+        self._cuts += 1
         index = support.index.reshape(-1).astype(np.int64, copy=False)
         if len(self.buffers) == 1:
             return [_part(slice(None), self.buffers[0], index)]
@@ -188,16 +203,11 @@ def _lie_in_a_row(tensors: Sequence[torch.Tensor], starts: Sequence[int]) -> boo
 
 def _part(where: Any, buffer: torch.Tensor, places: Index) -> Part:
     bits = buffer.view(BITS[buffer.element_size()])
-    return Part(where, buffer.dtype, bits, torch.from_numpy(places).to(buffer.device))
-
-
-def _read(part: Part) -> torch.Tensor:
-    """The weights, on the CPU."""
-    return part.bits.index_select(0, part.at).cpu().view(part.kind)
+    return Part(where, buffer.dtype, bits, to_device(places, buffer.device))
 
 
 def _write(part: Part, bits: torch.Tensor) -> None:
-    part.bits.index_copy_(0, part.at, bits.to(part.bits.device))
+    part.bits.index_copy_(0, part.at, to_device(bits, part.bits.device))
 
 
 def _rounded(parts: list[Part], row: Values) -> list[torch.Tensor]:

@@ -9,6 +9,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ from zocosmo.errors import InputError, OracleError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
 from zocosmo.methods.base import RULES, State, World, check_number, drive
-from zocosmo.oracle import TwoQuery, two_query
+from zocosmo.oracle import TwoQuery, lend
 from zocosmo.sim.draws import DrawAhead
 from zocosmo.torch.coordinates import Parameters
 from zocosmo.torch.flat import HALF, Flat
@@ -44,19 +45,46 @@ Values = NDArray[Any]
 class Losses:
     """A closure as the oracle of one node in one round. Both queries see what torch draws alike.
 
-    Without that, dropout would be another function at x + μu than at x − μu, and the slope mere noise.
+    Without that, dropout would be another function at x + μu than at x − μu, and the slope mere noise. Losses
+    that are tensors are looked at when both forwards were started: a GPU never waits between them, and
+    `meanwhile` the next round is drawn.
     """
 
-    def __init__(self, closure: Callable[[], Any], *, node: int, t: int, devices: Iterable[torch.device]):
+    def __init__(
+        self,
+        closure: Callable[[], Any],
+        *,
+        node: int,
+        t: int,
+        devices: Iterable[torch.device],
+        meanwhile: Callable[[], Any],
+    ) -> None:
         self.closure, self.where, self.found = closure, f"node {node} in round {t}", list[float]()
+        self.meanwhile = meanwhile
         self._cuda = sorted({device.index for device in devices if device.type == "cuda"})
         self._coins = torch.get_rng_state(), [torch.cuda.get_rng_state(k) for k in self._cuda]
 
-    def __call__(self, x: Any, t: int, *, active: NDArray[np.bool_] | None = None) -> Values:
+    def two_query(self, query: TwoQuery, t: int) -> Values:
+        loan, shift, answers = lend(query.x, query.u), query.shift(), []
+        try:
+            for values in (loan.values + shift, loan.values - shift):
+                loan.put(values)
+                answers.append(self._ask())
+        finally:
+            loan.put_back()
+        self.meanwhile()
+        plus, minus = (np.array([[self._number(answer)]]) for answer in answers)
+        return query.slope(plus, minus)
+
+    def _ask(self) -> Any:
         torch.set_rng_state(self._coins[0])
         for k, coins in zip(self._cuda, self._coins[1], strict=True):
             torch.cuda.set_rng_state(coins, k)
         answer = self.closure()
+        is_short = isinstance(answer, torch.Tensor) and answer.numel() == 1
+        return answer.detach().clone() if is_short else answer  # the next call may answer in the same memory
+
+    def _number(self, answer: Any) -> float:
         loss = one_number(answer)
         if loss is None:
             shape = f" of shape {tuple(answer.shape)}" if hasattr(answer, "shape") else ""
@@ -68,7 +96,7 @@ class Losses:
                 f"the closure of {self.where} gave {loss} at query {query} of 2; lower lr or mu"
             )
         self.found.append(loss)
-        return np.array([[loss]])
+        return loss
 
 
 def one_number(answer: Any) -> float | None:
@@ -130,6 +158,7 @@ class Cosmo(torch.optim.Optimizer):
         self.schedule, self.coupling, self.rule, self.wire = schedule, coupling, rule, wire
         self.graph, self.t, self.queries = checked_graph(graph, schedule, coupling), 0, 0
         self._m: Parameters | Column | None = None
+        self._of: tuple[tuple[float, ...], cosmo.Cosmo | edge_local.EdgeLocal] | None = None
         self._commitment = Tape(seed).commitment()
         method = self._method()
         method.check(World(self.graph, self.d, schedule or "auto"))
@@ -145,7 +174,8 @@ class Cosmo(torch.optim.Optimizer):
             self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)  # type: ignore[arg-type]
         self.node = self.peer.node if self.peer else 0
         world = World(self.graph, self.d, schedule or "auto", np.array([self.node]))
-        self._draws = DrawAhead(method, [world], [seed], self.x.dtype, in_background=self.sparse)
+        at_once = 1 if self.sparse else None  # large models leave the time for it
+        self._draws = DrawAhead(method, [world], [seed], self.x.dtype, at_once=at_once)
 
     def step(self, closure: Callable[[], Any] | None = None) -> float | None:  # type: ignore[override]
         """One round. Gives the mean of the two losses, or None if this node has no partner and asked nothing.
@@ -161,7 +191,8 @@ class Cosmo(torch.optim.Optimizer):
         method = self._method()
         state: Any = State(self.x, self._momentum() if method.beta else None)  # type: ignore[arg-type]
         devices = {tensor.device for tensor in getattr(self.x, "buffers", self.x.tensors)}
-        losses = Losses(closure, node=self.node, t=self.t, devices=devices)
+        ahead = partial(self._draws.prepare, self.t + 1)
+        losses = Losses(closure, node=self.node, t=self.t, devices=devices, meanwhile=ahead)
         draw = self._draws.at(self.t)
         if self.peer is not None:
             self.peer.begin(self.t)
@@ -236,7 +267,7 @@ class Cosmo(torch.optim.Optimizer):
     def _answer(self, query: TwoQuery, losses: Losses) -> Values:
         if query.active is not None and not query.active.any():
             return np.zeros((1, 1, 1), self.x.dtype)
-        return two_query(losses, query, self.t)
+        return losses.two_query(query, self.t)
 
     def _method(self) -> cosmo.Cosmo | edge_local.EdgeLocal:
         """The method with the numbers that stand in the parameter groups now."""
@@ -245,7 +276,12 @@ class Cosmo(torch.optim.Optimizer):
                 raise InputError(
                     f"parameter groups have {name} {sorted(found)}; Cosmo has one for all of them"
                 )
-        lr, mu, momentum = (float(self.param_groups[0][name]) for name in SHARED)
+        now = lr, mu, momentum = tuple(float(self.param_groups[0][name]) for name in SHARED)
+        if self._of is None or self._of[0] != now:
+            self._of = now, self._with(lr, mu, momentum)
+        return self._of[1]
+
+    def _with(self, lr: float, mu: float, momentum: float) -> cosmo.Cosmo | edge_local.EdgeLocal:
         check_number("lr", lr, 0)
         check_number("momentum", momentum, 0, 1, open_above=True)
         given: dict[str, Any] = {"eta": lr, "mu": mu, "beta": momentum, "q": self.q, "rule": self.rule}

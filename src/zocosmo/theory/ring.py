@@ -1,0 +1,110 @@
+"""The alternating ring: two perfect matchings in turn, so two rounds are one block.
+
+Phase 0 joins (0,1), (2,3), …, phase 1 joins (1,2), …, (N−1,0). For fixed centred states the energy after a
+block is a quadratic form. The second round is a projection in expectation, E[A₁ Π A₁] = Π − ½ p L₁, whatever
+pairs share; the first then gives, with B = I − ½ p L₁ on centred states,
+
+    common support:       (1 − p) B + p A₀ B A₀              A₀ = I − ½ L₀
+    independent:          Ā₀ B Ā₀ between pairs of phase 0, the line above within one;   Ā₀ = I − ½ p L₀
+
+The ring looks the same from every second node, so a wave of angle θ over cells (2c, 2c+1) stays such a wave.
+In the basis of sum and difference within a cell the form is a 2 × 2 matrix,
+
+    [ 1 − ½p(1 − cos θ)        ½i p(1−p) sin θ                  ]      κ = 1      common
+    [ −½i p(1−p) sin θ         (1−p)(1 − ½p − ½κp cos θ)        ]      κ = 1 − p  independent
+
+with θ = 2πk/(N/2). The slowest wave is k = 1. The published bound is 3 (p → 0) to 6 cos²(π/N) (p = 1) times
+below what it bounds, and exactly 3 times at N = 4, where a block contracts by p.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from zocosmo.theory.mixing import Law, Matrix, Pair, share
+from zocosmo.theory.repeated import energy_form
+
+
+def phases(n: int) -> tuple[list[Pair], list[Pair]]:
+    """The two perfect matchings of an even ring.
+
+    >>> phases(4)
+    ([(0, 1), (2, 3)], [(1, 2), (0, 3)])
+    """
+    _check_even(n)
+    return (
+        [(i, i + 1) for i in range(0, n, 2)],
+        [(min(i, (i + 1) % n), max(i, (i + 1) % n)) for i in range(1, n, 2)],
+    )
+
+
+def paper_block_gap(n: int, *, q: int, d: int) -> float:
+    """γ = (p/3)(1 − cos(2π/N)), the published bound for a block   [eq:alternating_ring_block_gap]"""
+    _check_even(n)
+    return float(share(q, d)) * 2 * math.sin(math.pi / n) ** 2 / 3
+
+
+def block_gap(n: int, *, q: int, d: int, common: bool) -> float:
+    """The largest γ with E‖ΠX₂‖² ≤ (1 − γ) ‖ΠX₀‖² for all states, after phase 0 and then phase 1
+
+    In closed form from the wave k = 1; `block_form` is what it is an eigenvalue of.
+
+    >>> block_gap(4, q=1, d=8, common=True), block_gap(4, q=1, d=8, common=False)
+    (0.125, 0.125)
+    """
+    _check_even(n)
+    p, theta = float(share(q, d)), 4 * math.pi / n
+    return _wave_gap(p, theta, common)
+
+
+def _wave_gap(p: float, theta: float, common: bool) -> float:
+    """1 − λ_max of the 2 × 2 matrix, from its complement so that small gaps keep their digits."""
+    kappa = 1.0 if common else 1 - p
+    slow = p * math.sin(theta / 2) ** 2  # ½p(1 − cos θ)
+    fast = 1 - (1 - p) * (1 - p / 2 - kappa * p * math.cos(theta) / 2)
+    off = p * (1 - p) * math.sin(theta) / 2
+    mean, half = (slow + fast) / 2, (fast - slow) / 2
+    return (slow * fast - off * off) / (mean + math.hypot(half, off))
+
+
+def wave_gaps(n: int, *, q: int, d: int, common: bool) -> list[float]:
+    """The gap of every wave k = 1 … N/2 − 1, then of the flat difference; none is below `block_gap`"""
+    _check_even(n)
+    p, cells = float(share(q, d)), n // 2
+    kappa = 1.0 if common else 1 - p
+    waves = [_wave_gap(p, 2 * math.pi * k / cells, common) for k in range(1, cells)]
+    return [*waves, 1 - (1 - p) * (1 - p / 2 - kappa * p / 2)]
+
+
+def looseness(n: int, *, q: int, d: int, common: bool) -> float:
+    """How many times the published block bound lies below the exact gap.
+
+    >>> round(looseness(64, q=1, d=8, common=False), 3)
+    3.474
+    """
+    return block_gap(n, q=q, d=d, common=common) / paper_block_gap(n, q=q, d=d)
+
+
+def block_laws(n: int) -> list[Law]:
+    """The two rounds of a block as laws of one matching each."""
+    return [[(pairs, 1)] for pairs in phases(n)]
+
+
+def block_form(n: int, *, q: int, d: int, common: bool) -> Matrix:
+    """Q in rationals with E‖ΠX₂‖² = tr(X₀ᵀ Q X₀)"""
+    return energy_form(n, block_laws(n), p=share(q, d), common=common)
+
+
+def block_witness(n: int, *, q: int, d: int, common: bool) -> Any:
+    """States of one coordinate, N floats of mean 0 and norm 1, that a block contracts by `block_gap` alone"""
+    Q = energy_form(n, block_laws(n), p=float(share(q, d)), common=common)
+    values, vectors = np.linalg.eigh(Q)
+    v = vectors[:, values.argmax()]
+    v = v - v.mean()
+    return v / np.sqrt((v * v).sum())
+
+
+def _check_even(n: int) -> None:
+    if n < 4 or n % 2:
+        raise ValueError(f"an alternating ring has an even number of nodes from 4 on, got n = {n}")

@@ -1,0 +1,127 @@
+"""One round from given states: the disagreement it leaves, and where the network average goes."""
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zocosmo.theory.moments import coupling_coefficients, coupling_moments, pair_gradients, pair_means
+from zocosmo.theory.numbers import Number, Pairs, check_size, exact, rational, same_shape, spread, square
+
+
+class DisagreementStep(NamedTuple):
+    """E𝒟⁺ and its parts: after = before − mixed − 2η alignment + η² injected."""
+
+    before: Number  # 𝒟 = mean_i ‖x_i − x̄‖²
+    mixed: Number  # what averaging on the supports takes away
+    alignment: Number  # C_M: whether gradients pull states together
+    injected: Number  # U_s
+    after: Number
+
+
+def disagreement_step(
+    coupling: str, states: ArrayLike, gradients: ArrayLike, *, matching: Pairs, q: int, eta: Number
+) -> DisagreementStep:
+    """E𝒟⁺ of one round without momentum, over directions alone   [eq:corr_exact_disagreement]
+
+        E𝒟⁺ = 𝒟 − (p/2N) Σ_{ij ∈ M} ‖x_i − x_j‖² − 2η C_M + η² U_s
+        C_M = N⁻¹ Σ_{e = ij} ⟨x_i + x_j − 2x̄, a_e⟩
+
+    Exact although the query and the mixing share a support.
+
+    >>> disagreement_step("G", [[2], [0]], [[1], [1]], matching=[(0, 1)], q=1, eta=1).after
+    Fraction(0, 1)
+    """
+    x, g = exact("states", states), exact("gradients", gradients)
+    same_shape("states", x, "gradients", g)
+    n, d = x.shape
+    d, q = check_size(d, q)
+    found = pair_gradients(g, matching)
+    before, middle = spread(x), pair_means(x, matching) - x.mean(axis=0)
+    mixed = Fraction(q, d) * sum(square(x[i] - x[j]) for i, j in matching) / (2 * n)
+    alignment = 2 * (middle * found.a).sum() / n
+    U = coupling_moments(coupling, d=d, q=q, pairs=n // 2, a2=found.a2, H2=found.H2).U
+    step = rational(eta)
+    return DisagreementStep(
+        before, mixed, alignment, U, before - mixed - 2 * step * alignment + step * step * U
+    )
+
+
+def common_average_step(
+    average: ArrayLike, curvature: ArrayLike, u: ArrayLike, *, eta: Number
+) -> NDArray[Any]:
+    """x̄⁺ = x̄ − η D H x̄ under G on F_i = ½ xᵀHx + b_iᵀx with Σ b_i = 0   [eq:corr_cancellation]
+
+    Neither the matching nor the b_i enter: with one D for all they cancel before the estimate is made.
+    `curvature` is the diagonal of H, and u the direction as a d-vector of −1, 0 and 1.
+
+    >>> common_average_step([1, 1], [1, 3], [0, -1], eta=Fraction(1, 6)).tolist()
+    [Fraction(1, 1), Fraction(0, 1)]
+    """
+    x, h, signs = (
+        exact(name, v, ndim=1) for name, v in (("average", average), ("curvature", curvature), ("u", u))
+    )
+    same_shape("averages", x, "curvatures", h)
+    same_shape("averages", x, "directions", signs)
+    if not np.isin(signs.astype(np.float64), (-1.0, 0.0, 1.0)).all():
+        raise ValueError(f"a direction holds −1, 0 and 1 alone, got {list(signs)}")
+    q = int(np.count_nonzero(signs))
+    check_size(len(x), q)
+    moved: NDArray[Any] = x - rational(eta) * Fraction(len(x), q) * signs * (signs * h * x).sum()
+    return moved
+
+
+def step_from_optimum(coupling: str, *, d: int, q: int, pairs: int, eta: Number, H2: Number) -> Number:
+    """E‖x̄⁺‖² = η² τ_s E_M H_M² after one round from x_i = x* = 0   [prop:corr_quadratic]
+
+    At the optimum ā = 0 but the a_e are not: G stays, S and I leave it. H2 is E_M H_M².
+
+    >>> [step_from_optimum(s, d=32, q=4, pairs=4, eta=Fraction(1, 10), H2=1) for s in "GSI"]
+    [Fraction(0, 1), Fraction(3, 50), Fraction(31, 400)]
+    """
+    return rational(eta) ** 2 * coupling_coefficients(coupling, d=d, q=q, pairs=pairs).tau * rational(H2)
+
+
+class CurvatureResidual(NamedTuple):
+    """What unequal curvatures leave of the cancellation."""
+
+    r: NDArray[Any]  # r_X = ā − ∇F(x̄)
+    r2: Number  # ‖r_X‖²
+    bound: Number  # δ_H² 𝒟, never below r2
+    applied: Number  # E‖D r_X‖² = d ‖r_X‖²
+    applied_bound: Number  # d δ_H² 𝒟
+
+
+def curvature_residual(curvatures: ArrayLike, states: ArrayLike) -> CurvatureResidual:
+    """r_X = N⁻¹ Σ_i (H_i − H)(x_i − x̄), ‖r_X‖² ≤ δ_H² 𝒟   [eq:curvature_residual_v23]
+
+        under G: x̄⁺ = x̄ − η D (∇F(x̄) + r_X),  E‖D r_X‖² = d ‖r_X‖²   [eq:curvature_direction_v23]
+
+    `curvatures` holds the diagonals of the H_i, shape (n, d), or the symmetric H_i themselves, (n, d, d).
+    δ_H² = mean_i ‖H_i − H‖² in operator norm, exact for diagonals. Equal states or equal H_i give r_X = 0.
+
+    >>> curvature_residual([[1], [3]], [[0], [2]]).r2
+    Fraction(1, 1)
+    """
+    x = exact("states", states)
+    full = np.ndim(curvatures) == 3
+    H = exact("curvatures", curvatures, ndim=3 if full else 2)
+    n, d = x.shape
+    if H.shape != ((n, d, d) if full else (n, d)):
+        raise ValueError(f"curvatures of shape {H.shape} do not fit states of shape {x.shape}")
+    if full and not (H.transpose(0, 2, 1) == H).all():
+        raise ValueError("curvatures must be symmetric matrices; got one that is not")
+    off, apart = H - H.mean(axis=0), x - x.mean(axis=0)
+    r = ((off * apart[:, None, :]).sum(axis=2) if full else off * apart).mean(axis=0)
+    delta2 = _mean_square_norm(off)
+    r2, bound = square(r), delta2 * spread(x)
+    return CurvatureResidual(r, r2, bound, d * r2, d * bound)
+
+
+def _mean_square_norm(off: NDArray[Any]) -> Number:
+    """mean_i ‖H_i − H‖² in operator norm, of diagonals or of symmetric matrices."""
+    if off.ndim == 2:
+        largest: Number = (abs(off).max(axis=1) ** 2).mean()
+        return largest
+    return float((np.abs(np.linalg.eigvalsh(off.astype(np.float64))).max(axis=1) ** 2).mean())

@@ -12,6 +12,7 @@ from zocosmo import cli
 from zocosmo.blackbox.commands import Command
 from zocosmo.blackbox.minimize import minimize
 from zocosmo.errors import InputError
+from zocosmo.graphs import Graph
 
 AWK = 'awk "{s += ($1-3)^2} END {print s}" {file}'
 FIXED = ["--q", "1", "--eta", "0.1", "--mu", "0.5"]
@@ -208,3 +209,30 @@ def test_the_bar_is_drawn_on_a_terminal_only(run, monkeypatch):
     assert (code, out) == quiet[:2]
     assert quiet[2] == ""
     assert "round 3" in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "schedule:\n  matchings: [[[0, 1]], [[1, 2]]]\n  weights: [1, 2]\n# for --graph 0-1,1-2\n",
+        "graphs:\n  - kind: path\n    schedule: {matchings: [[[0, 1]], [[1, 2]]], weights: [1, 2]}\n",
+    ],
+)
+def test_a_schedule_comes_from_the_file_that_zocosmo_schedule_writes(run, tmp_path, text):
+    (tmp_path / "law.yaml").write_text(text)
+    how = ["--d", "3", "--rounds", "6", "--method", "edge_local", "--graph", "0-1,1-2", "--json", *FIXED]
+    code, out, err = run("--command", AWK, "--schedule", "law.yaml", *how)
+    options = {"method": "edge_local", "rounds": 6, "q": 1, "eta": 0.1, "mu": 0.5, "seed": "0"}
+    law = {"matchings": [[[0, 1]], [[1, 2]]], "weights": [1, 2]}
+    same = minimize(Command(AWK, 3), [0.0] * 3, graph=Graph.of(3, [(0, 1), (1, 2)]), schedule=law, **options)
+    assert (code, err, json.loads(out)["x"]) == (0, "", same.x.tolist())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("a: [1", "law.yaml:1: not YAML"), ("graphs: []", "has no matchings")]
+)
+def test_a_file_without_a_schedule_is_one_line_and_exit_code_2(run, tmp_path, text, said):
+    (tmp_path / "law.yaml").write_text(text)
+    code, out, err = run("--command", AWK, "--d", "3", "--rounds", "6", "--schedule", "law.yaml", *FIXED)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err

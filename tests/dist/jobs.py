@@ -108,7 +108,14 @@ def rank_folder(out, rank):
 def checkpoints(config, out, rank):
     """The checkpoints of a rank as a process of this plan and code sees them."""
     plan = load_plan(config)
-    stamp = fingerprint({"engine": "dist", "sealed": False, "on_lost_peer": "stop", **make_header(plan.config, plan.fingerprint)})
+    stamp = fingerprint(
+        {
+            "engine": "dist",
+            "sealed": False,
+            "on_lost_peer": "stop",
+            **make_header(plan.config, plan.fingerprint),
+        }
+    )
     return Checkpoints(rank_folder(out, rank), stamp)
 
 

@@ -15,6 +15,7 @@ from zocosmo.blackbox.suggest import Suggestion, as_reach, q_reason, suggest, su
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, OracleError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph, ring
+from zocosmo.graphs.listed import Chosen
 from zocosmo.methods import METHODS
 from zocosmo.methods.base import Method, World, check_number
 from zocosmo.oracle import Oracle, Problem, objective
@@ -40,7 +41,7 @@ def minimize(
     reach: ArrayLike | None = None,
     seed: Seed = 0,
     beta: float = 0.0,
-    schedule: str = "auto",
+    schedule: Chosen = "auto",
     wire: str = "f64",
     vectorized: bool = False,
     keyed: bool = False,
@@ -57,7 +58,8 @@ def minimize(
     `fun` is f(x) → number for all nodes, a list with one for each, or an oracle. Without a graph two nodes
     are joined, more form a ring. x0 is one start (d,), or one for each node (n, d): `result.states` goes on
     where a run ended. `rounds`, `budget_bits` (payload per node, on average over the nodes, never exceeded)
-    or both say when to stop. What is not given of q, eta and mu comes from `suggest` (where `reach` says how
+    or both say when to stop. `schedule` is a name, or matchings and weights of one's own (`Listed`, or a
+    mapping). What is not given of q, eta and mu comes from `suggest` (where `reach` says how
     far its probes may go), stands in `result.suggestion`, and its queries are counted. `options` are further
     fields of the method, such as coupling.
 

@@ -13,6 +13,7 @@ from zocosmo.core.support import Direction
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs.graph import Graph
+from zocosmo.graphs.listed import Chosen
 from zocosmo.methods.base import Draw, Method, Step, World, drive
 from zocosmo.oracle import Mask, Oracle, TwoQuery, Values, disagreement, two_query
 from zocosmo.sim.draws import DrawAhead
@@ -49,7 +50,7 @@ class Optimizer:
         graph: Graph,
         method: Method,
         seed: Seed = 0,
-        schedule: str = "auto",
+        schedule: Chosen = "auto",
         wire: str = "f64",
         dtype: DTypeLike = np.float64,
     ) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
-from zocosmo.graphs.graph import GRAPHS, Graph
+from zocosmo.graphs.graph import GRAPHS, Graph, by_edges, is_edges
 
 WIDTH = 120  # columns, where the output is not a terminal
 MOST_NODES = 2_000
@@ -60,9 +60,8 @@ def as_numbers(text: str) -> list[int]:
 
 def as_graph(text: str, n: int | None, *, p: float, degree: int, seed: Seed, option: str = "--n") -> Graph:
     """A graph by its name, or by its edges: 0-1,1-2. `option` is what the command calls n."""
-    if re.fullmatch(r"[0-9]{1,9}-[0-9]{1,9}(,[0-9]{1,9}-[0-9]{1,9})*", text):
-        edges = [(int(i), int(j)) for i, j in (pair.split("-") for pair in text.split(","))]
-        return Graph.of(1 + max(map(max, edges)) if n is None else n, edges)
+    if is_edges(text):
+        return by_edges(text, n)
     check_known("graph", text, GRAPHS)
     if n is None:
         raise InputError(f"graph {text!r} needs {option}, the number of nodes; or give edges such as 0-1,1-2")

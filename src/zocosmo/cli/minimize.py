@@ -55,7 +55,9 @@ def minimize(
     seed: SeedOption = "0",
     beta: Annotated[float, typer.Option(help="Momentum.")] = 0.0,
     coupling: Annotated[str | None, typer.Option(help="G, S or I, with edge_local.")] = None,
-    schedule: Annotated[str, typer.Option(help="Of matchings, with edge_local.")] = "auto",
+    schedule: Annotated[
+        str, typer.Option(help="Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
+    ] = "auto",
     wire: Annotated[str, typer.Option(help="Type in which values cross a link: f64, f32, f16, ….")] = "f64",
     more: MoreOption = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for one query.")] = None,
@@ -84,8 +86,8 @@ def minimize(
     choices: dict[str, Any] = {
         **{"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling},
         **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
-        **{"reach": None if reach is None else _reach(reach), "schedule": schedule, "method": method},
-        **{"graph": web, "seed": tape_seed},
+        **{"reach": None if reach is None else _reach(reach), "method": method},
+        **{"graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
     }
     result = _run(oracle, first, choices, more or [], out)
     report = as_report(result)
@@ -96,6 +98,21 @@ def minimize(
     _write(out, result)
     if not result.success:
         raise typer.Exit(1)
+
+
+def _schedule(text: str) -> str | dict[str, Any]:
+    """A name, or the matchings and weights of a file that `zocosmo schedule --out` wrote."""
+    if Path(text).suffix not in (".yaml", ".yml"):
+        return text
+    from zocosmo.experiments.config import Config
+
+    found = Config.load(Path(text)).data
+    graphs = found.get("graphs") if isinstance(found, dict) else None
+    entry = graphs[0] if isinstance(graphs, list) and graphs else found
+    listed = entry.get("schedule") if isinstance(entry, dict) else None
+    if not isinstance(listed, dict):
+        raise InputError(f"--schedule {text} has no matchings; zocosmo schedule --out {text} writes them")
+    return listed
 
 
 def _run(

@@ -24,6 +24,7 @@ from zocosmo.dist.place import Place
 from zocosmo.dist.rendezvous import JOIN, Job, join
 from zocosmo.errors import InputError, ZocosmoError, check_known
 from zocosmo.graphs.graph import Graph
+from zocosmo.graphs.listed import Chosen
 from zocosmo.log import source_hash
 from zocosmo.methods.base import World
 
@@ -44,8 +45,8 @@ class Peer:
     All processes make their peers and call its methods in the same order. Entering joins the others and
     compares manifests: graph, seed (by its commitment), d, q, schedule, wire, code, and whatever stands in
     `about`. With `seed=None` anywhere but at rank 0, and `share_seed` at all, rank 0 hands its seed out.
-    Values are arrays, or tensors on any device, of float32 or float64, as many at all peers in a round; those of a wire f16 or bf16 are
-    rounded on their way.
+    Values are arrays, or tensors on any device, of float32 or float64, as many at all peers in a round; those
+    of a wire f16 or bf16 are rounded on their way.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Peer:
         seed: Seed | None = None,
         d: int = MAX_D,
         q: int = 1,
-        schedule: str = "auto",
+        schedule: Chosen = "auto",
         wire: str = "f32",
         dtype: str = "float32",
         codec: str = "values",
@@ -98,7 +99,8 @@ class Peer:
     def _enter(self) -> None:
         if self.job.world != self.graph.n:
             raise InputError(
-                f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}; start one for each"
+                f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}; start one "
+                "for each"
             )
         self.node = self.job.rank
         if self._share:

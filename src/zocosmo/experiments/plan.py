@@ -14,7 +14,9 @@ from zocosmo.channel import WIRES, check_wire
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
-from zocosmo.graphs.graph import GRAPHS, Graph
+from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
+from zocosmo.graphs.listed import KEYS as LISTED_KEYS
+from zocosmo.graphs.listed import Listing, settle
 from zocosmo.graphs.matching import SCHEDULES
 from zocosmo.log import fingerprint
 from zocosmo.methods import DECAYS, METHODS, Method, World
@@ -26,6 +28,8 @@ from zocosmo.sim.guard import Guard
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000
 LARGE, MOST_BUILT = 2**16, 4096  # numbers in the states of a problem that is not kept; how many are
+
+OWN_GRAPHS: dict[str, Callable[..., Graph]] = {**GRAPHS, "edges": by_edges}
 
 Spec = tuple[tuple[str, Any], ...]  # a mapping that can be a key
 
@@ -220,7 +224,8 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
                 d = large.get(key) or at(config, ("problem",), build_problem, *key, seed).d
                 if graph.n * d > LARGE:
                     large[key] = d
-                at(config, where, method.check, World(graph, d, dict(spec)["schedule"]))
+                schedule = at(config, (*graph_where, "schedule"), settle, graph, dict(spec)["schedule"])
+                at(config, where, method.check, World(graph, d, schedule))
                 number += 1
                 yield trial
 
@@ -236,16 +241,38 @@ def _check_apart(config: Config, places: Sequence[Where], names: Sequence[Any]) 
 
 
 def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Spec]]:
-    builder = _pick(config, where, given, "graph", GRAPHS)
+    builder = _pick(config, where, given, "graph", OWN_GRAPHS)
     fields = {**_parameters(builder), "kind": (str, ...), "schedule": (Literal[("auto", *SCHEDULES)], "auto")}
     check_keys(config, where, given, fields)
     if "seed" in fields:
         fields["seed"] = (int | str | None, None)  # None: a graph for each seed of the study
     for chosen in choices(config, where, given):
-        spec = check_fields(config, where, chosen, fields)
+        listing = _listing(config, (*where, "schedule"), chosen.get("schedule"))
+        named = {} if listing is None else {"schedule": (Listing, listing)}
+        if named:
+            del chosen["schedule"]
+        spec = check_fields(config, where, chosen, {**fields, **named})
+        if builder is by_edges:
+            spec["n"] = at(config, where, by_edges, spec["edges"], spec["n"]).n
         if not 1 <= spec["n"] <= MOST_NODES:
             raise config.fail((*where, "n"), f"n lies between 1 and {MOST_NODES:,} nodes, got {spec['n']}")
         yield where, _spec(spec)
+
+
+def _listing(config: Config, where: Where, given: Any) -> Listing | None:
+    """A schedule of one's own, {matchings: […], weights: […]}; None where it goes by a name."""
+    if not isinstance(given, dict):
+        return None
+    check_keys(config, where, given, LISTED_KEYS)
+    return cast("Listing", at(config, where, Listing.read, given))
+
+
+def graph_entry(spec: Spec) -> dict[str, Any]:
+    """The graph of a trial as a config has it."""
+    entry = dict(spec)
+    if isinstance(entry["schedule"], Listing):
+        entry["schedule"] = entry["schedule"].plain()
+    return entry
 
 
 def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict[str, Any]) -> Iterator[Spec]:
@@ -355,7 +382,7 @@ def build_graph(spec: Spec, seed: Seed) -> Graph:
     kind, _ = options.pop("kind"), options.pop("schedule")
     if "seed" in options and options["seed"] is None:
         options["seed"] = seed
-    return GRAPHS[kind](**options)
+    return OWN_GRAPHS[kind](**options)
 
 
 def build_problem(spec: Spec, n: int, seed: Seed) -> Problem:

@@ -14,6 +14,7 @@ from zocosmo.graphs.graph import (
     star,
     torus,
 )
+from zocosmo.graphs.listed import Listed, Listing
 from zocosmo.graphs.matching import (
     SCHEDULES,
     Matching,
@@ -29,6 +30,8 @@ __all__ = [
     "GRAPHS",
     "SCHEDULES",
     "Graph",
+    "Listed",
+    "Listing",
     "Matching",
     "Schedule",
     "Weights",

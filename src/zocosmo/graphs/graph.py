@@ -1,5 +1,6 @@
 """Graphs: who may talk to whom. networkx builds and examines them; a Graph is what peers agree on."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -246,6 +247,24 @@ def _sides(n: int, rows: int | None, name: str) -> tuple[int, int]:
     if rows is None and side == 1 and n > 3:
         raise GraphError(f"{n} nodes make no {name} but a single row; change n, or ask for it with rows = 1")
     return side, n // side
+
+
+def by_edges(edges: str, n: int | None = None) -> Graph:
+    """A graph of one's own, its edges as text; n nodes, or as many as the edges name.
+
+    >>> by_edges("0-1, 1-2, 0-2, 2-3").edges
+    ((0, 1), (0, 2), (1, 2), (2, 3))
+    """
+    if not is_edges(edges):
+        raise GraphError(f"edges are pairs of nodes, such as 0-1,1-2; got {edges!r}")
+    pairs = [(int(i), int(j)) for i, j in (pair.split("-") for pair in edges.split(","))]
+    return Graph.of(1 + max(map(max, pairs)) if n is None else n, pairs)
+
+
+def is_edges(text: str) -> bool:
+    """Whether a text is a list of edges, and not the name of a graph."""
+    pair = r"\s*[0-9]{1,9}-[0-9]{1,9}\s*"
+    return re.fullmatch(f"{pair}(,{pair})*", text) is not None
 
 
 GRAPHS: dict[str, Callable[..., Graph]] = {

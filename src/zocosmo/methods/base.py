@@ -15,7 +15,8 @@ from zocosmo.core.support import Direction, SupportRule, check_size, draw_signs,
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import Graph
-from zocosmo.graphs.matching import SCHEDULES, Partners, Schedule
+from zocosmo.graphs.listed import Chosen, build_schedule, settle
+from zocosmo.graphs.matching import Partners, Schedule
 from zocosmo.methods.decay import Constant, Decay
 from zocosmo.oracle import TwoQuery
 
@@ -30,16 +31,16 @@ class World:
     """What a method may know before the first round: the graph, the dimension, the schedule of matchings."""
 
     def __init__(
-        self, graph: Graph, d: int, schedule: str = "auto", nodes: NDArray[np.int64] | None = None
+        self, graph: Graph, d: int, schedule: Chosen = "auto", nodes: NDArray[np.int64] | None = None
     ) -> None:
         self.graph, self.d = graph, d
         self.nodes = np.arange(graph.n) if nodes is None else nodes  # whose states are here, ascending
-        self.schedule_name = default_schedule(graph) if schedule == "auto" else schedule
+        self._chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)
+        self.schedule_name = self._chosen if isinstance(self._chosen, str) else self._chosen.name
 
     @cached_property
     def schedule(self) -> Schedule:
-        check_known("schedule", self.schedule_name, SCHEDULES)
-        return SCHEDULES[self.schedule_name](self.graph)
+        return build_schedule(self.graph, self._chosen)
 
     @property
     def is_whole(self) -> bool:

@@ -1,0 +1,32 @@
+"""Before a run: what each method costs in a setting, what a budget buys, and which q and schedule to take."""
+
+from zocosmo.planner.choice import Choice, bits_for_exposure, choose_q
+from zocosmo.planner.costs import Row, Setting, rows
+from zocosmo.planner.crossover import Crossover, crossover
+from zocosmo.planner.network import Network, Pairing, network, pairing
+from zocosmo.planner.outlook import Outlook, Wish, as_report, outlook
+from zocosmo.planner.units import as_bits, as_rate, as_seconds, show_bits, show_seconds
+
+__all__ = [
+    "Choice",
+    "Crossover",
+    "Network",
+    "Outlook",
+    "Pairing",
+    "Row",
+    "Setting",
+    "Wish",
+    "as_bits",
+    "as_rate",
+    "as_report",
+    "as_seconds",
+    "bits_for_exposure",
+    "choose_q",
+    "crossover",
+    "network",
+    "outlook",
+    "pairing",
+    "rows",
+    "show_bits",
+    "show_seconds",
+]

@@ -1,0 +1,73 @@
+"""From how many nodes on a flood costs more than pairs do: in bits, and on the clock."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+from zocosmo.errors import GraphError
+from zocosmo.graphs.graph import Graph
+from zocosmo.planner.costs import Setting
+from zocosmo.planner.network import flood_shape
+from zocosmo.theory.payload import flood_crossover
+
+MOST_MEASURED = 64  # nodes up to which graphs without a closed form are built and measured
+FAR = 2**64  # nodes that nobody has
+
+Family = Callable[[int], Graph]
+Shape = tuple[int, Fraction]
+
+CLOSED: dict[str, Callable[[int], Shape]] = {  # stages of a flood, and messages of its busiest node
+    "ring": lambda n: (n // 2, Fraction(n - 1)),
+    "complete": lambda n: (1, Fraction(n - 1)),
+    "path": lambda n: (n - 1, Fraction(n + 1 if n > 2 else 1)),
+    "star": lambda n: (2, Fraction((n - 1) ** 2)) if n > 2 else (1, Fraction(1)),
+}
+
+
+class Crossover(NamedTuple):
+    """The smallest number of nodes at which a flood costs more than pairs; None: none was found."""
+
+    bits: int  # per node and round, where every node has a partner
+    seconds: int | None  # of a round, over graphs of the same kind
+    searched: int | None  # nodes up to which graphs were measured; None: all sizes
+
+
+def crossover(setting: Setting, q: int, graph: Graph, family: Family | None = None) -> Crossover:
+    """(N − 1) b > q B, exactly; and the clock over the graphs of a family, the one that `graph` is of."""
+    bits = flood_crossover(q, B=setting.value_bits, b=setting.flooded_bits)
+    if graph.name in CLOSED:
+        return Crossover(bits, _closed(setting, q, CLOSED[graph.name]), None)
+    if family is None:
+        return Crossover(bits, None, 0)
+    return Crossover(bits, _searched(setting, q, family), MOST_MEASURED)
+
+
+def is_slower(setting: Setting, q: int, shape: Shape) -> bool:
+    """D · latency + load · b / bandwidth > latency + q B / bandwidth"""
+    stages, load = shape
+    more = load * setting.flooded_bits - q * setting.value_bits
+    return (stages - 1) * setting.latency + more / setting.bandwidth > 0
+
+
+def _closed(setting: Setting, q: int, shape: Callable[[int], Shape]) -> int | None:
+    """Stages and load grow with n, so the first n at which a flood is slower is found by halving."""
+    low, high = 1, 2
+    while not is_slower(setting, q, shape(high)):
+        if high > FAR:
+            return None
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_slower(setting, q, shape(middle)) else (middle, high)
+    return high
+
+
+def _searched(setting: Setting, q: int, family: Family) -> int | None:
+    for n in range(2, MOST_MEASURED + 1):
+        try:
+            graph = family(n)
+        except GraphError:  # no graph of this kind has n nodes
+            continue
+        if is_slower(setting, q, flood_shape(graph)):
+            return n
+    return None

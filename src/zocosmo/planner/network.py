@@ -1,0 +1,120 @@
+"""What a plan needs to know of a graph: degrees, how far a flood goes, how well pairs and neighbours mix."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from zocosmo.core.tape import Tape
+from zocosmo.errors import InputError, check_known
+from zocosmo.graphs.graph import Graph, ring
+from zocosmo.graphs.matching import SCHEDULES, expected_laplacian, mean_laplacian
+from zocosmo.graphs.weights import laplacian_gap, metropolis, rho
+
+MOST_NODES = 512
+SMALL = 12  # nodes up to which the law of maximal matchings is walked whatever the edges
+MOST_EXACT = 16, 32  # nodes and edges up to which it takes a second or two
+FEWEST, MOST = 200, 4000  # rounds of the tape that an estimate looks at
+
+
+@dataclass(frozen=True)
+class Network:
+    """A graph by its numbers."""
+
+    graph: Graph
+    mean_degree: Fraction
+    max_degree: int
+    diameter: int
+    load: Fraction  # messages that the busiest node sends in a flood
+    rho: float
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A schedule of matchings on a graph, by its numbers."""
+
+    name: str
+    active: tuple[Fraction, ...]  # how often each node has a partner
+    gap: float  # λ₂ of the expected Laplacian
+    exact: bool  # False: measured over some rounds of the tape
+
+    @property
+    def matched(self) -> Fraction:
+        """The share of nodes that have a partner, on average."""
+        return sum(self.active, Fraction(0)) / len(self.active)
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether rounds come in a fixed cycle, with no coins."""
+        return self.name in ("alternating", "round_robin")
+
+
+def network(graph: Graph) -> Network:
+    """Measure a graph of 2 nodes or more."""
+    if not 2 <= graph.n <= MOST_NODES:
+        raise InputError(f"a plan is for 2 to {MOST_NODES} nodes, got {graph.n}")
+    diameter, load = flood_shape(graph)
+    mean = Fraction(2 * len(graph.edges), graph.n)
+    return Network(graph, mean, int(graph.degrees.max()), diameter, load, rho(metropolis(graph)))
+
+
+def flood_shape(graph: Graph) -> tuple[int, Fraction]:
+    """Stages of a flood that is as short as can be, and messages that its busiest node sends.
+
+    Each node's message goes to all along shortest paths and reaches each node once: D stages, N (N − 1)
+    deliveries, the least there can be of both. Where several peers of a node are as near to the source, they
+    take turns to deliver.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import shortest_path
+
+    sender, receiver = np.array(graph.links).T
+    shape = graph.n, graph.n
+    links = csr_array((np.ones(len(sender), np.int8), (sender, receiver)), shape)
+    far = shortest_path(links, unweighted=True).astype(np.int64)  # (source, node)
+    peers = [np.array(each) for each in graph.neighbours]
+    parents = np.zeros(shape, np.int64)
+    for i, near in enumerate(peers):
+        parents[:, near] += far[:, [i]] + 1 == far[:, near]
+    loads = []
+    for i, near in enumerate(peers):
+        shared = np.bincount(parents[:, near][far[:, [i]] + 1 == far[:, near]])
+        loads.append(sum((Fraction(int(many), k) for k, many in enumerate(shared) if many), Fraction(0)))
+    return int(far.max()), max(loads)
+
+
+def pairing(graph: Graph, name: str, tape: Tape) -> Pairing:
+    """A schedule by its name; `auto` is the one that contracts disagreement most in a round."""
+    if name != "auto":
+        check_known("schedule", name, ("auto", *SCHEDULES))
+        return _measured(graph, name, tape)
+    found = [_measured(graph, each, tape) for each in _fitting(graph)]
+    return max(found, key=lambda one: round(one.gap, 12))  # the first of equals
+
+
+def _fitting(graph: Graph) -> tuple[str, ...]:
+    """Schedules worth a look. Uniform perfect matchings are the best there are   [thm:mixing_per_bit]"""
+    if len(graph.edges) == graph.n * (graph.n - 1) // 2:
+        return ("complete",)
+    if graph.n % 2 == 0 and graph.edges == ring(graph.n).edges:
+        return ("alternating",)
+    return "maximal", "round_robin"
+
+
+def _measured(graph: Graph, name: str, tape: Tape) -> Pairing:
+    schedule = SCHEDULES[name](graph)
+    if name != "maximal" or _walkable(graph):
+        active = [Fraction(0)] * graph.n
+        for (i, j), often in zip(graph.edges, schedule.edge_law(), strict=True):
+            active[i] += often
+            active[j] += often
+        return Pairing(name, tuple(active), laplacian_gap(expected_laplacian(schedule)), True)
+    rounds = min(MOST, max(FEWEST, 2_000_000 // len(graph.edges)))
+    laplacian = mean_laplacian(schedule, tape, rounds)
+    counts = np.rint(np.diag(laplacian) * rounds).astype(int).tolist()
+    return Pairing(name, tuple(Fraction(k, rounds) for k in counts), laplacian_gap(laplacian), False)
+
+
+def _walkable(graph: Graph) -> bool:
+    """Whether the exact law of maximal matchings is a matter of a second."""
+    return graph.n <= SMALL or (graph.n <= MOST_EXACT[0] and len(graph.edges) <= MOST_EXACT[1])

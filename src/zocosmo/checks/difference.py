@@ -1,0 +1,75 @@
+"""Central differences: what they miss of the slope, against the bound on it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.checks.check import Check
+from zocosmo.checks.draws import PER_TAPE
+from zocosmo.checks.row import About, Row
+from zocosmo.checks.setting import Setting, gradients, is_uniform
+from zocosmo.core.support import Direction, draw_direction
+from zocosmo.core.tape import Tape
+from zocosmo.oracle import TwoQuery, two_query
+from zocosmo.problems.quadratic import Quadratic
+from zocosmo.problems.rosenbrock import Rosenbrock
+from zocosmo.theory import rates
+
+EPSILON = float(np.finfo(float).eps)
+
+
+def why_not(setting: Setting) -> str:
+    if not isinstance(setting.run.problem, Quadratic | Rosenbrock):
+        kind = dict(setting.trial.problem)["kind"]
+        return f"third derivatives are known of quadratics and Rosenbrock functions, not of {kind}"
+    if not is_uniform(setting):
+        return "there is no fresh support of q coordinates in every round"
+    return "" if not setting.is_large else f"states of {setting.n * setting.d:,} numbers"
+
+
+def derivatives(problem: Any, x: NDArray[Any], u: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """∇F_i·u and D³F_i[u, u, u] of every node."""
+    if isinstance(problem, Quadratic):
+        slope: NDArray[Any] = (gradients(problem, x) * u).sum(axis=-1)
+        return slope, np.zeros_like(slope)
+    z = x - problem.shifts
+    head, a, b = z[..., :-1], u[..., :-1], u[..., 1:]
+    bend, along = z[..., 1:] - head**2, b - 2 * head * a  # r and r' of r(s) along x + su; r'' = −2a²
+    slope = (2 * problem.alpha * bend * along - 2 * (1 - head) * a).sum(axis=-1)
+    third = (-12 * problem.alpha * along * a**2).sum(axis=-1)
+    return slope, third
+
+
+def residual(setting: Setting, about: About) -> Iterator[Row]:
+    """‖ĝ − D∇F‖ at the start over draws of the tape, at most B_μ and what rounding adds to two queries."""
+    problem, method, d, q = setting.run.problem, setting.method, setting.d, setting.q
+    problem = problem if not isinstance(problem, Quadratic) else Quadratic(problem.half, problem.b, 0.0, None)
+    x = np.array(np.broadcast_to(problem.x0, (setting.n, d)))
+    found, slack, L3 = 0.0, 0.0, 0.0
+    for t in range(PER_TAPE):
+        u = draw_direction(Tape("check")[..., None], np.array([t]), d=d, q=q)
+        slope = two_query(problem, TwoQuery(x, u, method.mu), t)[..., 0]
+        exact, third = derivatives(problem, x, dense(u))
+        found = max(found, float(np.abs(slope - exact).max()) * d / np.sqrt(q))
+        L3 = max(L3, float(np.abs(third).max()) / q**1.5)
+        values = np.abs(problem.local(x)).max() + 1.0
+        slack = max(slack, float((d + 8) * EPSILON * values / method.mu) * d / np.sqrt(q))
+    bound = float(rates.bias_scale(L3=L3, mu=method.mu, d=d, q=q))
+    note = f"L₃ = {L3:.3g} along {PER_TAPE} directions at the start; rounding may add {slack:.1g}"
+    yield about.at_most(bound + slack, found, note)
+
+
+def dense(u: Direction) -> NDArray[Any]:
+    """u as a d-vector, for all nodes."""
+    out = np.zeros((1, u.d))
+    np.put_along_axis(out, np.atleast_2d(u.index), np.atleast_2d(u.signs).astype(float), axis=-1)
+    return out
+
+
+def _words(setting: Setting) -> str:
+    return f"q={setting.q} mu={setting.method.mu:g}, {setting.of_losses}"
+
+
+BIAS = Check("finite-difference bias B_μ", "eq:bmu_mnode_def", why_not, _words, residual)

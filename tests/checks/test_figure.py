@@ -1,0 +1,25 @@
+"""The picture of docs/mixing.md, and the runs that its dots come from."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from zocosmo.checks import figure
+from zocosmo.theory import energy_path, ring
+
+
+def test_the_figure_is_drawn_and_the_one_in_the_docs_is_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure, "TAPES", 4)
+    figure.mixing_figure(tmp_path / "mixing.png")
+    assert (tmp_path / "mixing.png").stat().st_size > 10_000
+    assert (Path(__file__).parents[2] / "docs/img/mixing.png").stat().st_size <= 80 * 1024
+
+
+def test_dots_lie_on_lines():
+    """z of the last round from its own variance over 100 tapes."""
+    x = np.outer(np.arange(figure.N), np.ones(figure.D))
+    law = [(pairs, Fraction(1, 2)) for pairs in ring.phases(figure.N)]
+    seen = figure.simulated_energy("I", x)[-1]
+    line = energy_path(x, law, figure.ROUNDS, q=figure.Q, common=False)[-1]
+    assert abs(seen.mean() - line) < 4 * seen.std(ddof=1) / figure.TAPES**0.5

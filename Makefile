@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 MODELS := $(VENV)/.installed-llm
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test check bench docs generated clean
+.PHONY: help setup demo reproduce browser test check bench docs generated clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -27,6 +27,16 @@ demo: $(STAMP) ## the paper's main comparison: three graphs, three methods, five
 	$(BIN)/zocosmo table build/demo --bits 100000 --rounds
 	$(BIN)/zocosmo table build/demo --bits 100000 --against ZO-COSMO
 	$(BIN)/zocosmo figure build/demo --to build/demo/rosenbrock.png --to build/demo/rosenbrock.svg
+
+reproduce: $(MODELS) ## the paper, rerun: tables, figures and constants with verdicts; build/reproduction/report/index.html
+	$(BIN)/zocosmo reproduce all --out build/reproduction
+
+browser: $(STAMP) ## a Chromium and its driver, for tests of the report's page; without them those are skipped
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && \
+	  timeout 300 sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium' \
+	  >/dev/null 2>&1; } || echo 'no Chromium can be installed here: tests of the report in a browser will be skipped'
+	@timeout 300 $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt playwright \
+	  || echo 'Playwright cannot be installed here: tests of the report in a browser will be skipped'
 
 test: $(MODELS) ## the test suite
 	$(PYTEST) -n 2 -q

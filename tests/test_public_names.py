@@ -18,6 +18,10 @@ MODULES = [
     "zocosmo.dist",
     "zocosmo.torch",
     "zocosmo.llm",
+    "zocosmo.theory",
+    "zocosmo.planner",
+    "zocosmo.checks",
+    "zocosmo.reproduce",
 ]
 
 

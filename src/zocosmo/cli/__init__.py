@@ -10,12 +10,16 @@ from typing import Annotated, Any
 import typer
 
 import zocosmo.cli.audit  # each registers its commands
+import zocosmo.cli.check
 import zocosmo.cli.dist
 import zocosmo.cli.finetune
 import zocosmo.cli.minimize
 import zocosmo.cli.model
 import zocosmo.cli.payload
+import zocosmo.cli.plan
 import zocosmo.cli.probe
+import zocosmo.cli.reproduce
+import zocosmo.cli.schedule
 import zocosmo.cli.screen
 import zocosmo.cli.study
 import zocosmo.cli.tape  # noqa: F401

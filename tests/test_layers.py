@@ -501,9 +501,9 @@ ALLOWED = {
     "reproduce.item": ["reproduce.claim"],
     "reproduce.items": ["reproduce.item"],
     "reproduce.write": ["files", "report.tables", "reproduce.item"],
+    "reproduce.plans": ["errors", "experiments.config", "experiments.plan"],
     "reproduce.run": [
         "errors",
-        "experiments.config",
         "experiments.plan",
         "experiments.run",
         "files",
@@ -512,6 +512,7 @@ ALLOWED = {
         "reproduce.item",
         "reproduce.items",
         "reproduce.write",
+        "reproduce.plans",
     ],
     "reproduce.board": ["reproduce.claim", "reproduce.run"],
     "reproduce.page": [
@@ -523,6 +524,7 @@ ALLOWED = {
         "reproduce.item",
         "reproduce.items",
         "reproduce.run",
+        "reproduce.plans",
     ],
     "cli.reproduce": [
         "cli.common",
@@ -600,8 +602,8 @@ ALLOWED = {
         "reproduce.item",
         "reproduce.items.panels",
         "reproduce.items.studies",
-        "reproduce.run",
         "sim.engine",
+        "reproduce.plans",
     ],
     "reproduce.items.locality": [
         "report.budget",
@@ -640,8 +642,8 @@ ALLOWED = {
         "reproduce.claim",
         "reproduce.item",
         "reproduce.items.studies",
-        "reproduce.run",
         "sim.engine",
+        "reproduce.plans",
     ],
     "reproduce.items.rosenbrock": [
         "report.budget",

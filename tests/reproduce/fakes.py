@@ -6,7 +6,7 @@ import pytest
 
 from zocosmo.report.budget import cell
 from zocosmo.report.figures import new_figure, save_figure
-from zocosmo.reproduce import items, page, run
+from zocosmo.reproduce import items, page, plans, run
 from zocosmo.reproduce.claim import Printed, constant, figure, order, unknown
 from zocosmo.reproduce.item import Findings, Item, Picture, Table
 
@@ -66,6 +66,6 @@ def small(monkeypatch):
     """The two items in place of the paper's."""
     for module in (items, run, page):
         monkeypatch.setattr(module, "all_items", lambda: ITEMS)
-    for module in (run, page):
+    for module in (plans, page):
         monkeypatch.setattr(module, "config_text", lambda name: CONFIG)
     return SMALL

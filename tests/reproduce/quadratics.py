@@ -7,7 +7,7 @@ from pathlib import Path
 from zocosmo.experiments.run import run_plan
 from zocosmo.report.budget import Cell
 from zocosmo.reproduce.item import Evidence
-from zocosmo.reproduce.run import load_config
+from zocosmo.reproduce.plans import load_config
 
 SEEDS, ROUNDS = 2, 40
 SPREAD = (-1.5, -0.5, 0.5, 1.5)  # of mean 0; the std over four is √(5/3)

@@ -10,7 +10,7 @@ from zocosmo.experiments.run import run_plan
 from zocosmo.reproduce.item import Evidence
 from zocosmo.reproduce.items import constants
 from zocosmo.reproduce.items.constants import OPERATORS, Row, beside, both, check, exactly
-from zocosmo.reproduce.run import load_config
+from zocosmo.reproduce.plans import load_config
 
 NOTHING = Evidence({}, None, Path("nowhere"))
 ALONE = [item for item in constants.ITEMS if not item.configs]

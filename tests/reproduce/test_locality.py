@@ -22,7 +22,7 @@ from zocosmo.reproduce.items.locality import (
     RINGS,
     Entry,
 )
-from zocosmo.reproduce.run import load_config
+from zocosmo.reproduce.plans import load_config
 from zocosmo.reproduce.write import as_csv
 
 COSTS = {GLOBAL: 1024, EDGE: 512, ALL: 1024, COMMON: 512, OWN: 512}

@@ -8,7 +8,7 @@ import pytest
 from browser import browser, opened
 from fakes import CONFIG, ITEMS, TITLE, small  # noqa: F401
 
-from zocosmo.reproduce import items, page, reproduce, run
+from zocosmo.reproduce import items, page, plans, reproduce, run
 from zocosmo.reproduce.page import write_page
 
 VOID = {"meta", "link", "img", "input", "br", "hr"}
@@ -41,7 +41,7 @@ def report(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for module in (items, run, page):
             patch.setattr(module, "all_items", lambda: ITEMS)
-        for module in (run, page):
+        for module in (plans, page):
             patch.setattr(module, "config_text", lambda name: CONFIG)
         out = tmp_path_factory.mktemp("out")
         yield write_page(out, reproduce(["small"], out))

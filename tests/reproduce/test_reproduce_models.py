@@ -9,7 +9,8 @@ import pytest
 from zocosmo.reproduce.item import Evidence
 from zocosmo.reproduce.items.models import DIAGNOSTICS, ITEMS, MATCHING, SCHEDULING, SHORT, STUDIES, TOPOLOGY
 from zocosmo.reproduce.model import QWEN, At, D, values
-from zocosmo.reproduce.run import config_text, reproduce
+from zocosmo.reproduce.plans import config_text
+from zocosmo.reproduce.run import reproduce
 
 SETTINGS = [
     "problem.task=toy", "problem.rank=64", "problem.device=cpu", "problem.threads=1", "problem.dtype=float32",

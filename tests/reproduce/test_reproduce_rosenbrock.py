@@ -6,7 +6,7 @@ from fabricated import INDEXED, VALUE, fabricate, flat, shifted, verdicts
 
 from zocosmo.experiments.run import run_plan
 from zocosmo.graphs import erdos_renyi
-from zocosmo.reproduce import run
+from zocosmo.reproduce import plans, run
 from zocosmo.reproduce.claim import below
 from zocosmo.reproduce.item import Evidence
 from zocosmo.reproduce.items import rosenbrock
@@ -103,7 +103,7 @@ def test_seeds_outside_the_range_do_not_move_the_cell(logs):
 
 
 def test_the_bill_tells_the_mean_degree():
-    plan = run.load_config(DRAWN, 4)
+    plan = plans.load_config(DRAWN, 4)
     short = run_plan(type(plan)(**{**vars(plan), "rounds": 10})).rows
     graphs = {str(seed): erdos_renyi(10, 0.4, seed) for seed in range(1, 5)}
     expected = {seed: Fraction(2 * len(graph.edges), 10) for seed, graph in graphs.items()}
@@ -114,7 +114,7 @@ def test_the_bill_tells_the_mean_degree():
     ("name", "span"), [(DRAWN, SPAN), ("tab-rosen-q-sensitivity", ("3.0", "3.6"))], ids=["main", "sweep"]
 )
 def test_the_configs_hold_just_enough_seeds_for_five_graphs_in_the_range(name, span):
-    seeds = run.load_config(name, None).config["seeds"]
+    seeds = plans.load_config(name, None).config["seeds"]
     low, high = map(Fraction, span)
     inside = [s for s in seeds if low <= Fraction(2 * len(erdos_renyi(10, 0.4, s).edges), 10) <= high]
     assert seeds == list(range(1, inside[4] + 1))
@@ -162,9 +162,9 @@ def test_without_a_graph_in_the_range_its_cells_are_not_run(logs):
 
 def test_small_runs_give_the_same_bytes_twice(tmp_path, monkeypatch):
     """Three seeds and a tenth of the rounds, with a graph in the range and two outside it."""
-    real = run.config_text
+    real = plans.config_text
     monkeypatch.setattr(run, "SUFFIXES", (".svg",))
-    monkeypatch.setattr(run, "config_text", lambda name: real(name).replace("rounds: 3000", "rounds: 30"))
+    monkeypatch.setattr(plans, "config_text", lambda name: real(name).replace("rounds: 3000", "rounds: 30"))
     for side in "ab":
         run.reproduce(["rosenbrock", "gap-0.3"], tmp_path / side, seeds=3)
     files = [path for kind in ("md", "csv", "tex", "svg") for path in (tmp_path / "a").rglob(f"*.{kind}")]

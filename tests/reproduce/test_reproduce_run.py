@@ -13,7 +13,8 @@ from zocosmo.reproduce import reproduce, run
 from zocosmo.reproduce.board import all_claims, board, counts
 from zocosmo.reproduce.item import Findings
 from zocosmo.reproduce.page import write_page
-from zocosmo.reproduce.run import COLUMNS, How, config_text, load_config, load_plans, pick
+from zocosmo.reproduce.plans import config_text, load_config
+from zocosmo.reproduce.run import COLUMNS, How, load_plans, pick
 
 pytestmark = pytest.mark.usefixtures("small")
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from fabricated import VALUE, fabricate, shifted, verdicts
 
-from zocosmo.reproduce import run
+from zocosmo.reproduce import plans, run
 from zocosmo.reproduce.item import Evidence
 from zocosmo.reproduce.items import stress
 from zocosmo.reproduce.items.stress import FAMILIES, SIZES, STRESS, find
@@ -75,9 +75,9 @@ def test_where_every_seed_is_lost_nothing_is_compared(log):
 
 
 def test_a_small_run_writes_table_and_figure(tmp_path, monkeypatch):
-    real = run.config_text
+    real = plans.config_text
     monkeypatch.setattr(run, "SUFFIXES", (".png",))
-    monkeypatch.setattr(run, "config_text", lambda name: real(name).replace("rounds: 1200", "rounds: 10"))
+    monkeypatch.setattr(plans, "config_text", lambda name: real(name).replace("rounds: 1200", "rounds: 10"))
     (result,) = run.reproduce(["network-stress"], tmp_path, seeds=1)
     assert (result.folder / "fig-appendix-network-stress.png").stat().st_size > 10_000
     assert "ring, N = 64: objective" in result.findings.pictures[0].text

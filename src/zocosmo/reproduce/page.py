@@ -20,7 +20,8 @@ from zocosmo.reproduce.board import WORST_FIRST, Line, all_claims, board, counts
 from zocosmo.reproduce.claim import VERDICTS
 from zocosmo.reproduce.item import Item, Picture, Table
 from zocosmo.reproduce.items import all_items
-from zocosmo.reproduce.run import SUFFIXES, Result, config_text
+from zocosmo.reproduce.plans import config_text
+from zocosmo.reproduce.run import SUFFIXES, Result
 
 PAGE = Path("report", "index.html")
 MOST_SVG = 150_000  # bytes; a figure with more is shown as pixels

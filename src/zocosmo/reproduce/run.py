@@ -6,25 +6,23 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zocosmo.errors import InputError, check_known
-from zocosmo.experiments.config import Config
-from zocosmo.experiments.plan import Plan, read_plan
+from zocosmo.errors import check_known
+from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Progress, run_plan
 from zocosmo.files import replace_file
 from zocosmo.log import make_header
 from zocosmo.reproduce.claim import Claim
 from zocosmo.reproduce.item import Evidence, Findings, Item
 from zocosmo.reproduce.items import all_items
+from zocosmo.reproduce.plans import load_config
 from zocosmo.reproduce.write import write_table
 
 COLUMNS = ("item", "claim", "paper", "ours", "std", "seeds", "diverged", "verdict", "command")
 SUFFIXES = (".png", ".svg", ".pdf")
 MODEL = "problem.model="  # the setting that names a model
-MODEL_CONFIGS = "model/"  # configs of this prefix stand in a clone's configs folder, beside its other studies
 
 Tick = Callable[[str, str, Progress | None], None]  # item, what is being done, how far
 
@@ -79,28 +77,6 @@ def reproduce(
     results = [_one(item, out / item.name, how, tick) for item in pick(names, model=bool(how.model))]
     write_verdicts(out / "verdicts.csv", results)
     return results
-
-
-def config_text(name: str) -> str:
-    """The text of a config: the package's own, or, for a model's study, that of a clone."""
-    if not name.startswith(MODEL_CONFIGS):
-        return files("zocosmo.reproduce").joinpath("configs", f"{name}.yaml").read_text(encoding="utf-8")
-    for root in (Path(), Path(__file__).parents[3]):
-        if (path := root / "configs" / f"{name}.yaml").is_file():
-            return path.read_text(encoding="utf-8")
-    raise InputError(f"configs/{name}.yaml is not here; run this in a clone of the repository")
-
-
-def load_config(name: str, seeds: int | None, given: Sequence[str] = ()) -> Plan:
-    """A config of the reproduction; with `seeds`, as many from its first one on."""
-    config = Config(config_text(name), f"{name}.yaml")
-    for text in given if name.startswith(MODEL_CONFIGS) else ():
-        config.override(text)
-    plan = read_plan(config, name)
-    if seeds is None:
-        return plan
-    first = int(plan.config["seeds"][0])
-    return read_plan(config, name, list(range(first, first + seeds)))
 
 
 def load_plans(item: Item, how: How) -> dict[str, Plan]:

@@ -33,6 +33,7 @@ from zocosmo.reproduce.items.studies import (
     seeds_of,
     text,
 )
+from zocosmo.reproduce.plans import load_config
 from zocosmo.sim.engine import Simulation
 
 CONFIG = "appendix-extension-experiments-v23"
@@ -90,8 +91,6 @@ LABELLED = {  # figures of the paper among the 16 groups: omega 0.6, base step 0
 
 
 def find(evidence: Evidence) -> Findings:
-    from zocosmo.reproduce.run import load_config  # it imports the items
-
     log = evidence.logs[CONFIG]
     parts, seeds = by_spot(log), seeds_of(log)
     cells = finals(parts)

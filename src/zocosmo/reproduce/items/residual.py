@@ -12,6 +12,7 @@ from zocosmo.experiments.run import run_plan
 from zocosmo.reproduce.claim import Claim, constant
 from zocosmo.reproduce.item import Evidence, Findings, Item, Table
 from zocosmo.reproduce.items.studies import COUPLINGS, GRAPHS
+from zocosmo.reproduce.plans import load_config
 from zocosmo.sim.engine import Checkpoint, Run, Simulation
 
 CONFIG = "eq-curvature-residual-v23"
@@ -67,8 +68,6 @@ def _key(run: Run) -> tuple[Any, ...]:
 
 def find(evidence: Evidence) -> Findings:
     """Run the plan again, one process that is watched: the log has no states."""
-    from zocosmo.reproduce.run import load_config  # it imports the items
-
     log, plan = evidence.logs[CONFIG], load_config(CONFIG, evidence.seeds)
     audit = Audit(plan)
     run_plan(plan, watch=audit)

@@ -14,17 +14,19 @@ from numpy.typing import DTypeLike, NDArray
 
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.ledger import Ledger
-from zocosmo.core.message import CODECS
+from zocosmo.core.payload import Bits
+from zocosmo.core.price import PRICES
 from zocosmo.core.support import Support
 from zocosmo.core.values import BF16, F16, F32, F64, ValueType
 from zocosmo.errors import GraphError, InputError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.weights import metropolis
-from zocosmo.traffic import Traffic
+from zocosmo.traffic import Sort, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 class Wire(NamedTuple):
@@ -71,6 +73,7 @@ class Channel(ABC):
 
     Values have shape (…, n, q). Every codec in `codecs` is charged on a ledger of its own: messages under
     several codecs are the same values, so one run gives several bills. Every message pays for its frame.
+    Methods of other systems may have a `server`: node n, with a link to it and one from it for every node.
     """
 
     def __init__(
@@ -82,12 +85,18 @@ class Channel(ABC):
         codecs: Sequence[str],
         dtype: DTypeLike,
         nodes: Index | None = None,
+        server: bool = False,
     ) -> None:
         check_wire(wire, dtype)
         self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
         self.dtype, self.framing = np.dtype(dtype), FRAME_BITS
         self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
         links = sorted({link for graph in set(self.graphs) for link in graph.links})
+        self.has_server = server
+        if server:
+            links = sorted(
+                [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
+            )
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
         self._traffic = Traffic(self.graphs, links, nodes)
 
@@ -97,7 +106,7 @@ class Channel(ABC):
         In this form values that agree stay as they are to the bit, and, W being symmetric, the average is
         kept for any Q. `u` is the support that the values are on; a codec that names coordinates needs it.
         """
-        self._traffic.everywhere(y.shape[-1])
+        self._traffic.everywhere(Sort(y.shape[-1]))
         sent, out = self.wire.round(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), sent.reshape(-1, y.shape[-1])
         for slot, theirs in self._hear(sent, u, peers_only=True):
@@ -111,7 +120,7 @@ class Channel(ABC):
 
         A node that is its own partner gets its own values back, and nothing is charged.
         """
-        self._traffic.paired(y.shape[-1], partners)
+        self._traffic.paired(Sort(y.shape[-1]), partners)
         sent = self.wire.round(y)
         theirs = self._swap(sent, partners, u)
         half = y.dtype.type(0.5)
@@ -120,7 +129,7 @@ class Channel(ABC):
 
     def mix_lifted(self, values: Values, index: Index) -> Values:
         """Σ_j w_ij Lift(values_j), all d coordinates: messages name coordinates of their own."""
-        self._traffic.everywhere(values.shape[-1])
+        self._traffic.everywhere(Sort(values.shape[-1]))
         out = np.zeros((*values.shape[:-1], self.d), values.dtype)
         rows_out = out.reshape(-1, self.d)
         for slot, theirs, their_index in self._hear_at(values, index):
@@ -132,7 +141,7 @@ class Channel(ABC):
     def mix_overlaps(self, y: Values, u: Support, everyone: Support) -> Values:
         """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
         q = y.shape[-1]
-        self._traffic.everywhere(q)
+        self._traffic.everywhere(Sort(q))
         sent, out = self.wire.round(y), y.copy()
         index = np.broadcast_to(u.index, y.shape)
         public = np.broadcast_to(everyone.index, (*y.shape[:-2], self.n, q)).reshape(-1, q)
@@ -147,23 +156,69 @@ class Channel(ABC):
         """Q(values) of every node at every other, over direct links: the graph must be complete."""
         if self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
-        self._traffic.everywhere(values.shape[-1])
+        self._traffic.everywhere(Sort(values.shape[-1]))
         return self._gather(self.wire.round(values), u, everyone)
 
     def flood(self, values: Values) -> Values:
         """Q(values) of every node at every other, relayed over a spanning tree, one message at a time."""
-        self._traffic.over_trees(values.shape[-1])
+        self._traffic.over_trees(Sort(values.shape[-1]))
         return self._relay(self.wire.round(values))
+
+    def pass_on(self, values: Values) -> Values:
+        """Q(values) of every node at every other: whoever hears one for the first time passes it on to all
+        neighbours who did not bring it. What is heard twice is paid twice."""
+        self._traffic.flooded(Sort(values.shape[-1]))
+        return self._flood(self.wire.round(values))
+
+    def up(self, values: Values, active: Mask | None = None, *, price: str = "", of: int = 0) -> Values:
+        """Q(values) of every active node at the server, (…, n, q); `price` and `of` as in `Sort`.
+
+        Under the codec seed_scalar every value is a message of its own, with its seed.
+        """
+        self._serve(Sort(values.shape[-1], price, of), self._counts(active), up=True)
+        return self.wire.round(values)
+
+    def down(
+        self,
+        values: Values,
+        active: Mask | None = None,
+        *,
+        times: Index | None = None,
+        price: str = "",
+        of: int = 0,
+    ) -> Values:
+        """Q(values) of the server at every active node: (…, 1, q) alike for all, or (…, n, q).
+
+        `times` counts the messages of this size to each node, (…, n), where they differ.
+        """
+        self._serve(
+            Sort(values.shape[-1], price, of), self._counts(active) if times is None else times, up=False
+        )
+        return self.wire.round(values)
 
     def ledger(self, codec: str) -> Ledger:
         """The bill under one codec, all messages so far included."""
-        for size, messages in self._traffic.settle():
+        for sort, messages in self._traffic.settle():
             for name, ledger in self._bills.items():
-                named = "dense" if size == self.d and name != "seed_scalar" else name  # all d: no index
-                ledger.charge(
-                    messages, CODECS[named].bits(self.d, size, self.wire.charged).plus(self.framing)
-                )
+                ledger.charge(messages, self._price(sort, name))
         return self._bills[codec]
+
+    def _price(self, sort: Sort, codec: str) -> Bits:
+        size, price, of = sort
+        named = price or codec
+        if size == self.d and not price and codec != "seed_scalar":
+            named = "dense"  # all d: no index
+        each = PRICES[named](of or self.d, size, self.wire.charged).plus(self.framing)
+        return each.times(size) if named == "seed_scalar" else each
+
+    def _counts(self, active: Mask | None) -> Index:
+        shape = len(self.graphs), self.n
+        return np.ones(shape, np.int64) if active is None else np.broadcast_to(active, shape).astype(np.int64)
+
+    def _serve(self, sort: Sort, messages: Index, *, up: bool) -> None:
+        if not self.has_server:
+            raise GraphError("there is no server here; make the channel with server=True")
+        self._traffic.with_server(sort, messages, up=up)
 
     @cached_property
     def _sparse(self) -> Graph | None:
@@ -198,6 +253,10 @@ class Channel(ABC):
         """The values of all nodes, shape (…, n, q), over direct links."""
 
     @abstractmethod
+    def _flood(self, values: Values) -> Values:
+        """The values of all nodes, passed on by everyone to all neighbours."""
+
+    @abstractmethod
     def _relay(self, values: Values) -> Values:
         """The values of all nodes, relayed over node 0's breadth-first tree."""
 
@@ -206,9 +265,16 @@ class MemoryChannel(Channel):
     """All nodes of all runs in one memory: runs are rows of one big graph that falls into pieces."""
 
     def __init__(
-        self, graphs: Sequence[Graph], *, d: int, wire: str, codecs: Sequence[str], dtype: DTypeLike
+        self,
+        graphs: Sequence[Graph],
+        *,
+        d: int,
+        wire: str,
+        codecs: Sequence[str],
+        dtype: DTypeLike,
+        server: bool = False,
     ) -> None:
-        super().__init__(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype)
+        super().__init__(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype, server=server)
         self._slots: dict[bool, tuple[Slot, ...]] = {}  # built when first mixed: matchings never need them
         self._base = np.arange(len(self.graphs))[:, None] * self.n
 
@@ -236,6 +302,9 @@ class MemoryChannel(Channel):
         return values.reshape(-1, values.shape[-1]).take(source, axis=0).reshape(values.shape)
 
     def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
+        return values
+
+    def _flood(self, values: Values) -> Values:
         return values
 
     def _relay(self, values: Values) -> Values:

@@ -1,7 +1,8 @@
 """Traffic: how many messages crossed which links. Counted only when someone reads the bill."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,19 @@ MOST_WAITING = 64  # matchings that are kept before they are counted
 Index = NDArray[np.int64]
 
 
-class Traffic:
-    """Messages sent since the last settlement, by size, over the graphs of many runs.
+class Sort(NamedTuple):
+    """What a message's price depends on."""
 
-    Only what `nodes` send is counted: all nodes, or those of this process.
+    size: int  # values in it
+    price: str = ""  # one of PRICES; "" is the codec of the bill
+    of: int = 0  # how many things its coordinates choose from; 0 is d
+
+
+class Traffic:
+    """Messages sent since the last settlement, by sort, over the graphs of many runs.
+
+    Only what `nodes` send is counted: all nodes, or those of this process. Where there is a server it is node
+    n, and every node has a link to it and one from it.
     """
 
     def __init__(
@@ -27,35 +37,50 @@ class Traffic:
         self.graphs, self.links, self.n = graphs, links, graphs[0].n
         self.nodes = np.arange(self.n) if nodes is None else nodes
         self._keys = np.array([i * self.n + j for i, j in links], np.int64)
-        self._everywhere: dict[int, int] = {}
-        self._paired: dict[int, list[Partners]] = {}
-        self._counted: dict[int, Index] = {}
-        self._trees: dict[int, int] = {}
+        self._everywhere: dict[Sort, int] = {}
+        self._paired: dict[Sort, list[Partners]] = {}
+        self._counted: dict[Sort, Index] = {}
+        self._trees: dict[Sort, int] = {}
+        self._floods: dict[Sort, int] = {}
 
-    def everywhere(self, size: int) -> None:
-        self._everywhere[size] = self._everywhere.get(size, 0) + 1
+    def everywhere(self, sort: Sort) -> None:
+        self._everywhere[sort] = self._everywhere.get(sort, 0) + 1
 
-    def paired(self, size: int, partners: Partners) -> None:
-        waiting = self._paired.setdefault(size, [])
+    def paired(self, sort: Sort, partners: Partners) -> None:
+        waiting = self._paired.setdefault(sort, [])
         waiting.append(partners.reshape(-1, len(self.nodes)))
         if len(waiting) == MOST_WAITING:
-            self._counted[size] = self._counted.get(size, 0) + self._count(np.stack(waiting))
+            self._add(sort, self._count(np.stack(waiting)))
             waiting.clear()
 
-    def over_trees(self, size: int) -> None:
-        self._trees[size] = self._trees.get(size, 0) + 1
+    def over_trees(self, sort: Sort) -> None:
+        self._trees[sort] = self._trees.get(sort, 0) + 1
 
-    def settle(self) -> Iterator[tuple[int, Index]]:
-        """(size, messages by run and link) of all that was sent; then nothing is owed."""
-        for size, times in self._everywhere.items():
-            yield size, times * self._present
-        for size, partners in self._paired.items():
+    def flooded(self, sort: Sort) -> None:
+        self._floods[sort] = self._floods.get(sort, 0) + 1
+
+    def with_server(self, sort: Sort, messages: Index, *, up: bool) -> None:
+        """`messages` by run and node, to the server or from it."""
+        counts = np.zeros((len(self.graphs), len(self.links)), np.int64)
+        counts[:, self._up if up else self._down] = messages
+        self._add(sort, counts)
+
+    def settle(self) -> Iterator[tuple[Sort, Index]]:
+        """(sort, messages by run and link) of all that was sent; then nothing is owed."""
+        for sort, times in self._everywhere.items():
+            yield sort, times * self._present
+        for sort, partners in self._paired.items():
             if partners:
-                yield size, self._count(np.stack(partners))
+                yield sort, self._count(np.stack(partners))
         yield from self._counted.items()
-        for size, times in self._trees.items():
-            yield size, times * self._tree_counts
-        self._everywhere, self._paired, self._counted, self._trees = {}, {}, {}, {}
+        for sort, times in self._trees.items():
+            yield sort, times * self._tree_counts
+        for sort, times in self._floods.items():
+            yield sort, times * self._flood_counts
+        self._everywhere, self._paired, self._counted, self._trees, self._floods = {}, {}, {}, {}, {}
+
+    def _add(self, sort: Sort, counts: Index) -> None:
+        self._counted[sort] = self._counted.get(sort, 0) + counts
 
     def _count(self, partners: Partners) -> Index:
         """Messages by run and link of many rounds of pairs, partners of shape (rounds, runs, n)."""
@@ -87,9 +112,26 @@ class Traffic:
         return self._by_run(rows)
 
     @cached_property
+    def _up(self) -> list[int]:
+        """Places of the links to the server, by node."""
+        return [k for k, (_, receiver) in enumerate(self.links) if receiver == self.n]
+
+    @cached_property
+    def _down(self) -> list[int]:
+        """Places of the links from the server, by node."""
+        return [k for k, (sender, _) in enumerate(self.links) if sender == self.n]
+
+    @cached_property
     def _tree_counts(self) -> Index:
         """How many messages cross each link when one from every node is relayed over the spanning tree."""
         counts = {graph: tree_messages(graph) for graph in set(self.graphs)}
+        rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in counts.items()}
+        return self._by_run(rows)
+
+    @cached_property
+    def _flood_counts(self) -> Index:
+        """How many messages cross each link when one from every node is passed on by all who hear it."""
+        counts = {graph: flood_messages(graph) for graph in set(self.graphs)}
         rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in counts.items()}
         return self._by_run(rows)
 
@@ -119,3 +161,45 @@ def tree_messages(graph: Graph) -> dict[tuple[int, int], int]:
         below[parent[i]] += below[i]
         out[i, parent[i]], out[parent[i], i] = below[i], graph.n - below[i]
     return out
+
+
+def flood_hops(graph: Graph) -> Iterator[list[tuple[tuple[int, int], int]]]:
+    """Stage by stage, which link carries whose message when every node's goes to all: whoever heard one in
+    the last stage passes it on to all neighbours who did not bring it.
+
+    A neighbour as far from the source sends in the same stage, and both hear it twice; after the last who had
+    not heard there is such a stage still.
+    """
+    far = distances(graph)
+    for stage in range(int(far.max()) + 1):
+        yield [
+            ((i, j), source)
+            for i, j in graph.links
+            for source in np.flatnonzero((far[:, i] == stage) & (far[:, j] >= stage)).tolist()
+        ]
+
+
+def flood_messages(graph: Graph) -> dict[tuple[int, int], int]:
+    """Messages on each link in all stages of `flood_hops`: N(N − 1) in sum, and those heard again.
+
+    >>> from zocosmo.graphs.graph import ring
+    >>> sum(flood_messages(ring(4)).values()), sum(flood_messages(ring(5)).values())
+    (16, 30)
+    """
+    far = distances(graph)
+    return {(i, j): int((far[:, i] <= far[:, j]).sum()) for i, j in graph.links}
+
+
+@lru_cache(maxsize=256)
+def distances(graph: Graph) -> Index:
+    """How many links lie between two nodes, (n, n)."""
+    far = np.full((graph.n, graph.n), -1, np.int64)
+    for source in range(graph.n):
+        far[source, source], order = 0, [source]
+        for i in order:  # grows while it is read
+            for j in graph.neighbours[i]:
+                if far[source, j] < 0:
+                    far[source, j] = far[source, i] + 1
+                    order.append(j)
+    far.setflags(write=False)
+    return far

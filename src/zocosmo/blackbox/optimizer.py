@@ -60,6 +60,7 @@ class Optimizer:
         self.graph, self.method, self.t, self.nfev = graph, method, 0, 0
         self.query_loss = float("nan")  # mean of all that was answered in the last round
         options: dict[str, Any] = {"d": self.world.d, "wire": wire, "codecs": (method.codec,), "dtype": dtype}
+        options["server"] = method.server
         self._channel, self._scratch = (MemoryChannel([graph], **options) for _ in range(2))
         self._draws = DrawAhead(method, [self.world], [seed], np.dtype(dtype))
         self._state = method.init(start)
@@ -80,7 +81,7 @@ class Optimizer:
     def mean(self) -> Values:
         """x̄, the average over the network, (d,)."""
         with np.errstate(all="ignore"):
-            mean: Values = self._state.x.astype(np.float64, copy=False).mean(axis=-2)
+            mean: Values = self.method.model(self._state)
         return mean
 
     @property

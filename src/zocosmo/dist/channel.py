@@ -19,6 +19,7 @@ from zocosmo.dist.seal import SEAL_BITS, Seal
 from zocosmo.dist.tree import Tree
 from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
 from zocosmo.graphs.matching import Partners
+from zocosmo.traffic import flood_hops
 
 Link = tuple[int, int]
 
@@ -171,23 +172,23 @@ class TorchChannel(Channel):
         return out
 
     def _relay(self, values: Values) -> Values:
-        """Up the tree of node 0, then down: a link carries one message for every node behind it."""
+        return self._pass_along(values, Tree(self.place.graph).hops())
+
+    def _flood(self, values: Values) -> Values:
+        return self._pass_along(values, flood_hops(self.place.graph))
+
+    def _pass_along(self, values: Values, stages: Iterator[list[tuple[Link, int]]]) -> Values:
+        """The values of all nodes, each with its origin, over the links that every stage names."""
         known = {
             int(i): self._seeded(int(i), row) for i, row in zip(self.nodes, values.reshape(-1), strict=True)
         }
-        tree = Tree(self.place.graph)
-        for up in (True, False):
-            for stage in tree.stages(up):
-                sent, expected = [], []
-                for link in stage:
-                    for origin in tree.carried(link, up):
-                        if link[0] in self._at and link[1] not in self._at:
-                            sent.append(Sent(link, origin, known[origin]))
-                        elif link[1] in self._at and link[0] not in self._at:
-                            expected.append(Awaited(link, origin, 1))
-                for got in self._exchange(sent, expected, by_origin=True).values():
-                    assert got.seed is not None
-                    known[got.seed] = got
+        for stage in stages:
+            hops = [hop for hop in stage if (hop[0][0] in self._at) != (hop[0][1] in self._at)]
+            sent = [Sent(link, origin, known[origin]) for link, origin in hops if link[0] in self._at]
+            expected = [Awaited(link, origin, 1) for link, origin in hops if link[1] in self._at]
+            for got in self._exchange(sent, expected, by_origin=True).values():
+                assert got.seed is not None
+                known[got.seed] = got
         ordered = np.array([known[i].values[0] for i in range(self.n)], values.dtype)
         return ordered.reshape(*values.shape[:-2], self.n, 1)
 

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.core.message import CODECS
 from zocosmo.dist.channel import TorchChannel
-from zocosmo.methods.base import Draw, World, drive
+from zocosmo.errors import InputError
+from zocosmo.methods.base import Draw, Method, World, drive
 from zocosmo.oracle import TwoQuery, disagreement, measures, two_query
 from zocosmo.sim.draws import DrawAhead
 from zocosmo.sim.engine import Checkpoint, Run, draws_ahead, first_states, is_fine, memory, recall, restored
@@ -15,6 +17,17 @@ from zocosmo.sim.guard import Guard, Guarded
 
 Values = NDArray[Any]
 Arrays = dict[str, NDArray[Any]]
+
+
+def check_peers(method: Method) -> None:
+    """Refuse what peers cannot do among themselves: a method with a server, and a price without bytes."""
+    if method.server:
+        raise InputError(
+            f"{method.kind} needs a server and processes are peers; use zocosmo run, which simulates one"
+        )
+    if method.codec not in CODECS:
+        layout = f"{method.codec!r} is a price without a layout in bytes"
+        raise InputError(f"{layout}; use zocosmo run, or codec {method.codecs[0]!r}")
 
 
 class Host:

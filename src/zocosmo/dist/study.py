@@ -19,7 +19,7 @@ from zocosmo.core.manifest import Manifest
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.checkpoints import Checkpoints, Position
 from zocosmo.dist.deadline import Deadline
-from zocosmo.dist.engine import Host, Values
+from zocosmo.dist.engine import Host, Values, check_peers
 from zocosmo.dist.handshake import agree, commitment
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
@@ -63,6 +63,8 @@ class Study:
         self.every = options.checkpoint_every or plan.log_every
         for graph in {trial.graph_of() for trial in plan.trials}:
             Place(graph, job.world)  # refuses more processes than nodes
+        for trial in plan.trials:
+            check_peers(trial.method)
         self.manifests = [manifest(plan, trial, options) for trial in plan.trials]
         self.mine = out / "ranks" / f"{job.rank:03d}"
         self.incarnation = 0  # how often this process has come back

@@ -22,6 +22,12 @@ class Tree:
         for i in reversed(order[1:]):
             self.below[parent[i]] |= self.below[i]
 
+    def hops(self) -> Iterator[list[tuple[Link, int]]]:
+        """Stage by stage, which link carries whose message: up to node 0, then down."""
+        for up in (True, False):
+            for stage in self.stages(up):
+                yield [(link, origin) for link in stage for origin in self.carried(link, up)]
+
     def stages(self, up: bool) -> Iterator[list[Link]]:
         """Links of one depth after the other: from the leaves, or from the root."""
         depths = range(1, max(self.depth.values()) + 1)

@@ -22,6 +22,7 @@ from zocosmo.oracle import TwoQuery
 
 Values = NDArray[Any]
 Rounds = NDArray[np.int64]
+Shapes = tuple[tuple[int, int], ...]
 Rule = Literal["uniform", "balanced"]
 
 RULES: dict[str, SupportRule] = {"uniform": draw_support, "balanced": balanced_support}
@@ -31,9 +32,15 @@ class World:
     """What a method may know before the first round: the graph, the dimension, the schedule of matchings."""
 
     def __init__(
-        self, graph: Graph, d: int, schedule: Chosen = "auto", nodes: NDArray[np.int64] | None = None
+        self,
+        graph: Graph,
+        d: int,
+        schedule: Chosen = "auto",
+        nodes: NDArray[np.int64] | None = None,
+        shapes: Shapes = (),
     ) -> None:
         self.graph, self.d = graph, d
+        self.shapes = shapes  # matrices that x is made of, one after the other; () where nobody knows
         self.nodes = np.arange(graph.n) if nodes is None else nodes  # whose states are here, ascending
         self._chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)
         self.schedule_name = self._chosen if isinstance(self._chosen, str) else self._chosen.name
@@ -58,17 +65,23 @@ def default_schedule(graph: Graph) -> str:
 class Draw(NamedTuple):
     """What the tape says about a round at the nodes that are here, n of them in what follows."""
 
-    u: Direction  # (…, 1 or n, q)
+    u: Direction  # (…, 1 or n, q); (…, k, 1 or n, q) where a round has k of them
     partners: Partners | None = None  # (…, n), on matchings
     everyone: Direction | None = None  # directions of all nodes of the graph, where a method needs them
+    active: NDArray[np.bool_] | None = None  # (…, n), where the tape says who takes part
+    earlier: "Callable[[int], Draw] | None" = None  # the draw of a round before this one, rebuilt
 
     def pick(self, change: Callable[[Values], Values]) -> "Draw":
         """The part of many draws that `change` picks from the leading axes."""
         u = self.u.pick(change)
-        partners = None if self.partners is None else change(self.partners)
+        partners, active = (None if a is None else change(a) for a in (self.partners, self.active))
         if self.everyone is None or self.everyone is self.u:
-            return Draw(u, partners, self.everyone and u)
-        return Draw(u, partners, self.everyone.pick(change))
+            return Draw(u, partners, self.everyone and u, active)
+        return Draw(u, partners, self.everyone.pick(change), active)
+
+    def one(self, k: int) -> Direction:
+        """The k-th direction of a round that has several."""
+        return self.u.pick(lambda rows: rows if rows.ndim == 1 else rows[..., k, :, :])
 
 
 class State(NamedTuple):
@@ -94,6 +107,7 @@ class Method(ABC):
     kind: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]]  # that messages of this method can be charged under, default first
     on_supports: ClassVar[bool] = False  # whether a step reads and writes states on supports alone
+    server: ClassVar[bool] = False  # whether it needs a node n that all others reach, and no links else
 
     eta: float
     mu: float
@@ -119,8 +133,15 @@ class Method(ABC):
         return d
 
     def stages(self, world: World) -> int:
-        """How many times a round waits for neighbours, one after the other."""
+        """How many times a round waits for neighbours, one after the other; a server is waited for twice."""
+        if self.server:
+            return 2
         return 1 if world.graph.n > 1 else 0
+
+    def model(self, state: Any) -> Values:
+        """The point of each run at which F is measured, (…, d) in double: x̄ = mean_i x_i."""
+        mean: Values = np.asarray(state.x, np.float64).mean(axis=-2)
+        return mean
 
     @abstractmethod
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:

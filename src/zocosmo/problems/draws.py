@@ -5,17 +5,16 @@ private is independent of all public coins with the same seed, and no peer rebui
 """
 
 import hashlib
-import math
 import threading
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zocosmo.core.tape import Ids, Seed, Tape, tape_key
-from zocosmo.errors import InputError, check_whole
+from zocosmo.core.normals import Array, normals, uniforms
+from zocosmo.core.tape import Seed, Tape, tape_key
+from zocosmo.errors import InputError
 
-Array = NDArray[np.float64]
+__all__ = ["Array", "Scratch", "normals", "private", "together", "uniforms"]
 
 
 def private(seed: Seed) -> Tape:
@@ -33,35 +32,6 @@ def together(tapes: Sequence[Tape]) -> Tape:
         if tape.shape != ():
             raise InputError(f"only tapes of one key go together, got one of shape {tape.shape}; index it")
     return Tape.stack([tape.keys.tobytes() for tape in tapes])
-
-
-def uniforms(tape: Tape, label: str, *ids: Ids, size: int) -> Array:
-    """`size` uniforms of each stream, shape (…, size): odd multiples of 2⁻⁵³, never 0 or 1.
-
-    They are exact, with mean exactly 1/2: the middles of 2⁵² equal cells, from the top 52 bits of a word.
-
-    >>> uniforms(private(0), "noise", 3, 1, size=2).shape
-    (2,)
-    """
-    words = tape.coins(label, *ids).words(check_whole("a number of draws", size))
-    middles: Array = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    return middles
-
-
-def normals(tape: Tape, label: str, *ids: Ids, size: int) -> Array:
-    """`size` standard normals of each stream, shape (…, size), by Box and Muller.
-
-        z_2k = √(−2 ln u_2k) · cos(2π u_2k+1)        z_2k+1 = √(−2 ln u_2k) · sin(2π u_2k+1)
-
-    Asking for more keeps those before. |z| < 8.6, since u ≥ 2⁻⁵³. The last bits follow the machine's log and
-    cos: good enough for what no peer rebuilds.
-    """
-    pairs = -(-check_whole("a number of draws", size) // 2)
-    drawn = uniforms(tape, label, *ids, size=2 * pairs)
-    radius = np.sqrt(-2.0 * np.log(np.ascontiguousarray(drawn[..., 0::2])))
-    angle = 2.0 * math.pi * np.ascontiguousarray(drawn[..., 1::2])
-    both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
-    return both.reshape(*drawn.shape[:-1], 2 * pairs)[..., :size]
 
 
 class Scratch(threading.local):

@@ -1,6 +1,7 @@
 """Public draws for a batch: made once for all runs that share them, and for many rounds at a time."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class DrawAhead:
         which = [offsets[key] + groups[key][1][seed] for key, seed in zip(keys, seeds, strict=True)]
         self.distinct = len(set(which))
         self._which = None if which == list(range(len(which))) else np.array(which)
+        self._before: DrawAhead | None = None  # for those who go back
         self._first, self._count = 0, 0
         self._block: Draw | None = None
 
@@ -64,7 +66,16 @@ class DrawAhead:
             return now if which is None else now.take(which, axis=0)
 
         assert self._block is not None
-        return self._block.pick(change)
+        return self._block.pick(change)._replace(earlier=self._earlier)
+
+    def _earlier(self, t: int) -> Draw:
+        """Of a round before the one under way, drawn again, in blocks of its own."""
+        if self._first <= t < self._first + self._count:
+            return self.at(t)
+        if self._before is None:
+            self._before = copy(self)
+            self._before._count, self._before._ready = 0, None
+        return self._before.at(t)
 
     def prepare(self, t: int) -> Draw:
         """Of round t, which `at` will give again: the same object."""
@@ -83,9 +94,10 @@ class DrawAhead:
         drawn = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
         u, everyone = self._side_by_side([draw.u for draw in drawn]), drawn[0].everyone
         partners = None if drawn[0].partners is None else _join([draw.partners for draw in drawn])
+        active = None if drawn[0].active is None else _join([draw.active for draw in drawn])
         if everyone is not None:
             everyone = u if everyone is drawn[0].u else self._side_by_side([draw.everyone for draw in drawn])
-        return len(rounds), Draw(u, partners, everyone)
+        return len(rounds), Draw(u, partners, everyone, active)
 
     def _side_by_side(self, parts: Sequence[Any]) -> Direction:
         index, signs = (_join([getattr(u, name) for u in parts]) for name in ("index", "signs"))

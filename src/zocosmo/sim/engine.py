@@ -33,7 +33,7 @@ class Run:
 
     @property
     def world(self) -> World:
-        return World(self.graph, self.problem.d, self.schedule)
+        return World(self.graph, self.problem.d, self.schedule, shapes=getattr(self.problem, "shapes", ()))
 
 
 def batch_key(run: Run, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
@@ -98,7 +98,12 @@ class Simulation:
         n, d = runs[0].problem.n, runs[0].problem.d
         channel = getattr(self.problem, "channel", MemoryChannel)
         self.channel: MemoryChannel = channel(
-            [run.graph for run in runs], d=d, wire=wire, codecs=self.codecs, dtype=dtype
+            [run.graph for run in runs],
+            d=d,
+            wire=wire,
+            codecs=self.codecs,
+            dtype=dtype,
+            server=self.method.server,
         )
         self._draws = DrawAhead(
             self.method,
@@ -140,7 +145,7 @@ class Simulation:
         with np.errstate(all="ignore"):
             extra, norm = self._measure()
             value, local, apart = (extra.pop(name) for name in ("objective", "local", "disagreement"))
-            extra |= self.guarded.columns()
+            extra |= self.guarded.columns() | self._by_server()
             self.guarded.see(norm, local)
             self._first = value if self._first is None else self._first
             fine = is_fine(value, apart, self._first, self.bound)
@@ -162,13 +167,22 @@ class Simulation:
             now,
         )
 
+    def _by_server(self) -> dict[str, Values]:
+        """Payload to the server and from it, of the first codec, all nodes together."""
+        if not self.method.server:
+            return {}
+        ledger, n = self.channel.ledger(self.codecs[0]), self.problem.n
+        payload = ledger.counts[..., :3].sum(axis=-1)  # all kinds but the framing
+        ends = {"up_bits": [j == n for _, j in ledger.links], "down_bits": [i == n for i, _ in ledger.links]}
+        return {name: payload[:, which].sum(axis=-1) for name, which in ends.items()}
+
     def _measure(self) -> tuple[dict[str, Values], Values]:
         """What is known of every run now, by name, and ‖x̄‖; a problem whose states are no arrays says it."""
         if hasattr(self.problem, "measure"):
             told: dict[str, Values] = self.problem.measure(self.state.x)
             return told, told["norm"]
         x = np.asarray(self.state.x, np.float64)
-        centre = x.mean(axis=-2)
+        centre = self.method.model(self.state)
         found = {name: each.mean(axis=-1) for name, each in measures(self.problem, centre).items()}
         found["local"] = self.problem.local(x).mean(axis=-1)
         found["disagreement"] = disagreement(x, centre)

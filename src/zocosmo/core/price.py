@@ -1,0 +1,59 @@
+"""What a message costs by the way it is charged: every codec, and bills that no codec lays out in bytes.
+
+A codec's price is the length of its bytes. Besides these stand the entropy bound, which no code for a private
+support beats, and the short messages of other systems, which the simulator charges and never packs.
+"""
+
+import math
+from collections.abc import Callable
+
+from zocosmo.core.message import CODECS
+from zocosmo.core.payload import Bits, index_bits, log2_binomial
+from zocosmo.core.support import check_size
+from zocosmo.core.values import F32, ValueType
+
+Price = Callable[[int, int, ValueType], Bits]
+
+
+def entropy(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q values and ⌈log₂ C(d, q)⌉ bits: the least for coordinates that the receiver cannot know
+
+    >>> entropy(20, 1).payload, entropy(2_523_136, 8192).indices
+    (37, 79514)
+    """
+    return _padded(Bits(values=q * value.bits, indices=math.ceil(log2_binomial(d, q))))
+
+
+def coordinates(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q coordinates of ⌈log₂ d⌉ bits and no values: a support that is sent once and kept"""
+    d, q = check_size(d, q)
+    return _padded(Bits(indices=q * index_bits(d)))
+
+
+def seeds(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q seeds of 64 bits and nothing else"""
+    return Bits(control=64 * q)
+
+
+def votes(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q signs of one bit each
+
+    >>> votes(128, 1)
+    Bits(values=1, indices=0, control=0, framing=7)
+    """
+    return _padded(Bits(values=q))
+
+
+def scaled_signs(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q signs of one bit each, and the one value that scales them all"""
+    return _padded(Bits(values=q + value.bits))
+
+
+def _padded(bits: Bits) -> Bits:
+    return bits.plus(Bits(framing=-bits.total % 8))
+
+
+PRICES: dict[str, Price] = {
+    **{name: codec.bits for name, codec in CODECS.items()},
+    **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs)},
+}

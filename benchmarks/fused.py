@@ -128,9 +128,9 @@ def main() -> None:
         made.backbone.losses(rows, batch)[0].cpu()
 
     def started() -> None:
-        made.backbone.replay.fails = True
+        made.backbone.replay_both.fails = True
         fused.round()
-        made.backbone.replay.fails = False
+        made.backbone.replay_both.fails = False
 
     calls = {"one by one": single.round, "started one by one": started, "forward alone": forward}
     calls["fused"] = fused.round

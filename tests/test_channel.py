@@ -12,11 +12,11 @@ from zocosmo.core.values import F64
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import complete, erdos_renyi, grid, path, ring, star
 from zocosmo.graphs.weights import metropolis
-from zocosmo.traffic import tree_messages
+from zocosmo.traffic import distances, flood_hops, flood_messages, tree_messages
 
 
-def channel(*graphs, d=20, wire="f64", codecs=("values",), dtype="float64"):
-    return MemoryChannel(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype)
+def channel(*graphs, d=20, wire="f64", codecs=("values",), dtype="float64", **options):
+    return MemoryChannel(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype, **options)
 
 
 @given(st.integers(2, 9), st.floats(0.3, 1.0), st.integers(0, 99))
@@ -123,3 +123,66 @@ def test_many_rounds_unread_are_counted_all_the_same():
         wire.mix_pairs(np.ones((6, 1 + t % 2)), partners)
     assert wire.ledger("values").link(0, 1).values == 75 * 64 + 75 * 2 * 64
     assert sum(map(len, wire._traffic._paired.values())) == 0
+
+
+# A server: node n, with a link to it and one from it
+
+
+def test_up_and_down_are_charged_on_links_of_their_own():
+    wire = channel(path(3), wire="f32", codecs=("values", "seed_scalar"), server=True)
+    wire.up(np.ones((1, 3, 2)), np.array([[True, False, True]]))
+    wire.down(np.ones((1, 1, 4)), times=np.array([[0, 5, 1]]))
+    assert [wire.ledger("values").link(i, 3).payload for i in range(3)] == [64, 0, 64]
+    assert [wire.ledger("values").link(3, i).payload for i in range(3)] == [0, 5 * 128, 128]
+    assert wire.ledger("seed_scalar").link(0, 3).payload == 2 * 96  # a message for each value
+    assert wire.ledger("values").link(0, 1).total == 0
+
+
+def test_a_message_may_have_a_price_of_its_own():
+    wire = channel(path(3), wire="f32", server=True)
+    wire.up(np.ones((1, 3, 1)), price="votes")
+    wire.down(np.ones((1, 1, 4)), price="indexed", of=1000)
+    assert wire.ledger("values").link(1, 3) == Bits(values=1, framing=7).plus(FRAME_BITS)
+    assert wire.ledger("values").link(3, 1).indices == 4 * 10
+
+
+def test_runs_of_a_batch_have_bills_of_their_own():
+    wire = channel(path(2), path(2), wire="f32", server=True)
+    wire.up(np.ones((2, 2, 1)), np.array([[True, True], [False, True]]))
+    assert wire.ledger("values").counts.sum(axis=(-2, -1)).tolist() == [2 * (32 + 256), 32 + 256]
+
+
+@pytest.mark.parametrize("send", ["up", "down"])
+def test_without_a_server_there_is_nobody_to_send_to(send):
+    with pytest.raises(GraphError, match="no server"):
+        getattr(channel(path(3)), send)(np.ones((1, 3, 1)))
+
+
+# Floods
+
+
+@given(st.integers(2, 9), st.floats(0.2, 1.0), st.integers(0, 99))
+def test_every_message_of_a_flood_reaches_everyone_in_as_many_stages_as_it_is_far(n, p, seed):
+    graph = erdos_renyi(n, p, seed)
+    heard, counted = [{i} for i in range(n)], dict.fromkeys(graph.links, 0)
+    for stage, hops in enumerate(flood_hops(graph), start=1):
+        known = [set(each) for each in heard]
+        for (i, j), source in hops:
+            assert source in known[i]  # it was there before this stage
+            heard[j].add(source)
+            counted[i, j] += 1
+        assert all(heard[j] == {k for k in range(n) if distances(graph)[k, j] <= stage} for j in range(n))
+    assert all(len(each) == n for each in heard)
+    assert counted == flood_messages(graph)
+    assert sum(counted.values()) >= n * (n - 1)
+
+
+@pytest.mark.parametrize(
+    ("graph", "messages"), [(path(6), 30), (star(7), 42), (ring(6), 36), (complete(4), 36)]
+)
+def test_a_tree_has_no_message_twice_and_other_graphs_do(graph, messages):
+    """Of each source: N − 1 in a tree, N in an even ring; if complete N − 1, and (N − 1)(N − 2) again."""
+    wire = channel(graph, wire="f32", codecs=("seed_scalar",))
+    values = np.arange(float(graph.n))[None, :, None]
+    assert_array_equal(wire.pass_on(values), values)
+    assert wire.ledger("seed_scalar").network().payload == 96 * messages

@@ -100,13 +100,13 @@ class Channel(ABC):
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
         self._traffic = Traffic(self.graphs, links, nodes)
 
-    def mix(self, y: Values, u: Support | None = None) -> Values:
+    def mix(self, y: Values, u: Support | None = None, *, price: str = "") -> Values:
         """All neighbours: Σ_j w_ij y_j, as y_i + Σ_j w_ij (Q(y_j) − Q(y_i)) with Q the wire.
 
         In this form values that agree stay as they are to the bit, and, W being symmetric, the average is
         kept for any Q. `u` is the support that the values are on; a codec that names coordinates needs it.
         """
-        self._traffic.everywhere(Sort(y.shape[-1]))
+        self._traffic.everywhere(Sort(y.shape[-1], price))
         sent, out = self.wire.round(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), sent.reshape(-1, y.shape[-1])
         for slot, theirs in self._hear(sent, u, peers_only=True):
@@ -127,12 +127,15 @@ class Channel(ABC):
         mixed: Values = (y + theirs) * half if self.wire.is_lossless(y.dtype) else y + half * (theirs - sent)
         return mixed
 
-    def mix_lifted(self, values: Values, index: Index) -> Values:
-        """Σ_j w_ij Lift(values_j), all d coordinates: messages name coordinates of their own."""
+    def mix_lifted(self, values: Values, index: Index, everyone: Index | None = None) -> Values:
+        """Σ_j w_ij Lift(values_j), all d coordinates: messages name coordinates of their own.
+
+        `everyone` are the coordinates of all nodes where the tape gives them: then they need not be named.
+        """
         self._traffic.everywhere(Sort(values.shape[-1]))
         out = np.zeros((*values.shape[:-1], self.d), values.dtype)
         rows_out = out.reshape(-1, self.d)
-        for slot, theirs, their_index in self._hear_at(values, index):
+        for slot, theirs, their_index in self._hear_at(values, index, everyone):
             lifted = np.zeros((len(theirs), self.d), values.dtype)
             np.put_along_axis(lifted, their_index, slot.weight * theirs, axis=-1)
             rows_out[slot.rows] += lifted
@@ -186,29 +189,47 @@ class Channel(ABC):
         times: Index | None = None,
         price: str = "",
         of: int = 0,
+        only: str = "",
     ) -> Values:
         """Q(values) of the server at every active node: (…, 1, q) alike for all, or (…, n, q).
 
-        `times` counts the messages of this size to each node, (…, n), where they differ.
+        `times` counts the messages of this size to each node, (…, n), where they differ. With `only` they
+        are sent under that codec and under no other.
         """
-        self._serve(
-            Sort(values.shape[-1], price, of), self._counts(active) if times is None else times, up=False
-        )
+        messages = self._counts(active) if times is None else times
+        self._serve(Sort(values.shape[-1], price, of, only), messages, up=False)
+        return self.wire.round(values)
+
+    def up_some(self, values: Values, sizes: Index) -> Values:
+        """Q(values) of every node at the server, of which node i sends sizes_i, (…, n), and the rest is 0.
+
+        Nothing is sent where that is none, and all d where they cost less than so many under a codec.
+        """
+        self._serve_some(sizes, up=True)
+        return self.wire.round(values)
+
+    def down_some(self, values: Values, sizes: Index) -> Values:
+        """Q(values) of the server at every node, (…, 1, d), of which it sends `sizes`, (…, 1): see above."""
+        self._serve_some(sizes, up=False)
         return self.wire.round(values)
 
     def ledger(self, codec: str) -> Ledger:
         """The bill under one codec, all messages so far included."""
         for sort, messages in self._traffic.settle():
             for name, ledger in self._bills.items():
-                ledger.charge(messages, self._price(sort, name))
+                if sort.only in ("", name):
+                    ledger.charge(messages, self._price(sort, name))
         return self._bills[codec]
 
     def _price(self, sort: Sort, codec: str) -> Bits:
-        size, price, of = sort
+        size, price, of = sort[:3]
         named = price or codec
-        if size == self.d and not price and codec != "seed_scalar":
+        if size == self.d and not (price or of) and codec != "seed_scalar":
             named = "dense"  # all d: no index
-        each = PRICES[named](of or self.d, size, self.wire.charged).plus(self.framing)
+        each = PRICES[named](of or self.d, size, self.wire.charged)
+        if sort.or_all:
+            each = min(each, PRICES["dense"](self.d, self.d, self.wire.charged), key=lambda bits: bits.total)
+        each = each.plus(self.framing)
         return each.times(size) if named == "seed_scalar" else each
 
     def _counts(self, active: Mask | None) -> Index:
@@ -219,6 +240,11 @@ class Channel(ABC):
         if not self.has_server:
             raise GraphError("there is no server here; make the channel with server=True")
         self._traffic.with_server(sort, messages, up=up)
+
+    def _serve_some(self, sizes: Index, *, up: bool) -> None:
+        by_node = np.broadcast_to(sizes, (len(self.graphs), self.n))
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            self._serve(Sort(size, or_all=True), (by_node == size).astype(np.int64), up=up)
 
     @cached_property
     def _sparse(self) -> Graph | None:
@@ -241,8 +267,10 @@ class Channel(ABC):
         """
 
     @abstractmethod
-    def _hear_at(self, values: Values, index: Index) -> Iterator[tuple[Slot, Values, Index]]:
-        """As `_hear`, with the coordinates that come with the values."""
+    def _hear_at(
+        self, values: Values, index: Index, everyone: Index | None
+    ) -> Iterator[tuple[Slot, Values, Index]]:
+        """As `_hear`, with the coordinates that come with the values, or are public."""
 
     @abstractmethod
     def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
@@ -292,7 +320,9 @@ class MemoryChannel(Channel):
         for slot in self._slots[peers_only]:
             yield slot, rows.take(slot.source, axis=0)
 
-    def _hear_at(self, values: Values, index: Index) -> Iterator[tuple[Slot, Values, Index]]:
+    def _hear_at(
+        self, values: Values, index: Index, everyone: Index | None
+    ) -> Iterator[tuple[Slot, Values, Index]]:
         rows_index = index.reshape(-1, index.shape[-1])
         for slot, theirs in self._hear(values, None):
             yield slot, theirs, rows_index.take(slot.source, axis=0)

@@ -22,6 +22,8 @@ class Sort(NamedTuple):
     size: int  # values in it
     price: str = ""  # one of PRICES; "" is the codec of the bill
     of: int = 0  # how many things its coordinates choose from; 0 is d
+    only: str = ""  # the one codec on whose bill it stands; "" is all of them
+    or_all: bool = False  # all d values go in its place where they cost less
 
 
 class Traffic:

@@ -14,16 +14,23 @@ EVERY = [  # of every method every codec; q does not divide d, so that balanced 
     {"kind": "edge_local", **SPARSE, "coupling": "S", "rule": "balanced", "codec": ALL[1:]},
     {"kind": "rand_k", **SPARSE, "beta": 0.5, "codec": ALL},
     {"kind": "com_dszo", **SPARSE, "codec": ["indexed", "plain", "delta"]},
+    {"kind": "choco", **SPARSE, "codec": ["indexed", "delta"]},
+    {"kind": "choco", **SPARSE, "compressor": "rand_k", "codec": ["values", "plain"]},
     {"kind": "dense", **STEP},
     {"kind": "flood", **STEP},
+    {"kind": "seedflood", **STEP},
+    {"kind": "subcge", **STEP, "rank": 3, "refresh": 2},
 ]
 ONE_EACH = [
     {"kind": "cosmo", **SPARSE, "codec": "indexed", "passes": 2, "beta": 0.5},
     {"kind": "edge_local", **SPARSE, "coupling": "I", "beta": 0.5},
     {"kind": "rand_k", **SPARSE},
     {"kind": "com_dszo", **SPARSE},
+    {"kind": "choco", **SPARSE, "compressor": ["top_k", "rand_k"]},
     {"kind": "dense", **STEP},
     {"kind": "flood", **STEP},
+    {"kind": "seedflood", **STEP},
+    {"kind": "subcge", **STEP, "rank": 3, "refresh": 2},
 ]
 TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
 

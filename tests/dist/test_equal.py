@@ -118,7 +118,7 @@ def value_bits(plan, trial):
     method = trial.method
     if method.kind == "marina_type" or getattr(method, "rule", "uniform") != "uniform":
         return None
-    q = {"dense": trial.run().problem.d, "flood": 1}.get(method.kind) or method.q
+    q = {"dense": trial.run().problem.d, "flood": 1, "seedflood": 1, "subcge": 1}.get(method.kind) or method.q
     return q * WIRE_TABLE[plan.wire].charged.bits
 
 

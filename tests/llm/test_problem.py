@@ -96,13 +96,13 @@ def drawn(monkeypatch):
 @pytest.fixture
 def asked(monkeypatch):
     """How many adapters each forward had."""
-    seen, losses = [], Backbone.losses
+    seen, losses = [], Backbone._losses
 
     def see(self, adapters, batch):
         seen.append(len(adapters))
         return losses(self, adapters, batch)
 
-    monkeypatch.setattr(Backbone, "losses", see)
+    monkeypatch.setattr(Backbone, "_losses", see)
     return seen
 
 

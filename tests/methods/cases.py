@@ -31,6 +31,18 @@ class Toy(Method):
 
 TABLE = {**METHODS, "toy": Toy}  # all that a new method needs for the tests: one line
 NAMES = list(TABLE)
+OWN_BILLS = {  # not one price times messages: a test of their own holds them to the published formula
+    "decomfl": "seeds go down under one codec and not under the other, and never up",
+    "meerkat": "round 0 sends coordinates, and seeds go down under one codec and never up again",
+    "ef21": "the server sends a union of supports, whose size is another in every round",
+    "marina": "the server sends a union of supports, and refreshes are dense",
+    "perm_k": "blocks go up and all d values come down",
+    "fedkseed": "pairs go up under either codec, and sums go down under none",
+}
+ASKED = {  # of a node in five rounds, where it is not two a round
+    "meerkat": 2 * 64 + 4 * 2,
+    "marina": 2 * 2 + 4 * 8,  # the coins of this seed refresh in round 0 alone
+}
 GRAPHS = {"complete": complete(4), "ring": ring(4), "random": erdos_renyi(6, 0.5, 3)}
 PLACES = [
     (name, graph)
@@ -38,11 +50,13 @@ PLACES = [
     for graph in GRAPHS
     if not (name == "marina_type" and graph != "complete")  # refuses all others
 ]
+OWN = {"marina": {"refresh": 0.25, "directions": 2}}  # parameters that others know under the same name
 
 
 def small(name, **changes):
     """The method with parameters for a small problem; takes what its kind knows."""
-    given = {"eta": 2.0**-6, "mu": 2.0**-10, "q": 2, "period": 3, **changes}
+    given = {"eta": 2.0**-6, "mu": 2.0**-10, "q": 2, "period": 3, "rank": 2, "refresh": 3}
+    given |= OWN.get(name, {}) | changes
     known = {f.name for f in dataclasses.fields(TABLE[name])}
     return TABLE[name](**{key: value for key, value in given.items() if key in known})
 

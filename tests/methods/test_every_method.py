@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from methods.cases import GRAPHS, NAMES, PLACES, TABLE, runs_alone, small, small_run, states
-from zocosmo.core.message import CODECS
+from methods.cases import ASKED, GRAPHS, NAMES, OWN_BILLS, PLACES, TABLE, runs_alone, small, small_run, states
+from zocosmo.core.price import PRICES
+from zocosmo.core.values import F32
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete
 from zocosmo.methods import METHODS
@@ -84,20 +85,22 @@ def test_a_lossy_wire_keeps_the_average(name, wire):
 
 
 @pytest.mark.parametrize(
-    ("name", "codec"), [(name, codec) for name in NAMES for codec in TABLE[name].codecs[1:]]
+    ("name", "codec"), [(name, codec) for name in NAMES for codec in small(name).codecs[1:]]
 )
 def test_another_codec_changes_the_bill_and_nothing_else(name, codec):
     """Same values, same messages: bits differ by the ratio of the codecs' prices, to the bit."""
     runs = [small_run(name, codec=c, d=64) for c in ("", codec)]
     assert_array_equal(states(runs[:1], 5), states(runs[1:], 5))
-    simulation = Simulation(runs[:1], codecs=TABLE[name].codecs)
+    if name in OWN_BILLS:
+        return
+    simulation = Simulation(runs[:1], codecs=small(name).codecs)
     for _ in range(5):
         simulation.round()
     bills = {c: simulation.channel.ledger(c).network() for c in simulation.codecs}
     dense = 2 * 12 * 64 * 32 if name == "marina_type" else 0  # two of its five rounds send all
-    messages = [(bills[c].values - dense) / CODECS[c].bits(64, 2).values for c in simulation.codecs]
+    messages = [(bills[c].values - dense) / PRICES[c](64, 2, F32).values for c in simulation.codecs]
     assert len(set(messages)) == 1
-    expected = {c: CODECS[c].bits(64, 2).times(int(messages[0])) for c in simulation.codecs}
+    expected = {c: PRICES[c](64, 2, F32).times(int(messages[0])) for c in simulation.codecs}
     assert {c: b.payload - dense for c, b in bills.items()} == {c: b.payload for c, b in expected.items()}
 
 
@@ -117,7 +120,7 @@ def test_two_queries_of_each_active_node_are_counted(name, graph):
     for _ in range(5):
         simulation.round()
     assert simulation.queries.tolist() == [Counting.asked]
-    assert Counting.asked == 10 * GRAPHS[graph].n or name == "edge_local"
+    assert Counting.asked == ASKED.get(name, 10) * GRAPHS[graph].n or name == "edge_local"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if runs_alone(name)])
@@ -128,7 +131,8 @@ def test_one_node_alone_descends_and_pays_nothing(name):
         simulation.round()
     after = simulation.checkpoint()
     assert after.objective < before
-    assert simulation.channel.ledger(simulation.codecs[0]).network().total == 0
+    paid = simulation.channel.ledger(simulation.codecs[0]).network().total
+    assert (paid > 0) == TABLE[name].server  # a server is someone else
 
 
 def test_matchings_refuse_one_node():

@@ -188,3 +188,16 @@ def test_one_node_alone_loses_nothing_on_any_wire():
         simulation = Simulation([Run(small("cosmo"), complete(1), problem, 1)], wire=wire)
         simulation.state = simulation.method.init(np.full((1, 1, 6), 1e6))
         assert np.isfinite(advance(simulation, 3).states()).all()
+
+
+def test_a_draw_gives_back_those_of_earlier_rounds():
+    """Also once their block is gone: 200 rounds are several blocks."""
+    runs = [small_run("edge_local", "ring", seed=seed) for seed in (3, 3, 4)]
+    ahead = DrawAhead(runs[0].method, [run.world for run in runs], [run.seed for run in runs], np.dtype("f8"))
+    kept = {t: ahead.at(t) for t in range(200)}
+    for t in (0, 5, 63, 64, 150, 198):
+        again = ahead.at(199).earlier(t)
+        assert_array_equal(again.u.index, kept[t].u.index)
+        assert_array_equal(again.u.signs, kept[t].u.signs)
+        assert_array_equal(again.partners, kept[t].partners)
+    assert_array_equal(ahead.at(199).u.index, kept[199].u.index)

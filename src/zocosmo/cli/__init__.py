@@ -11,6 +11,7 @@ import typer
 
 import zocosmo.cli.audit  # each registers its commands
 import zocosmo.cli.check
+import zocosmo.cli.compare
 import zocosmo.cli.dist
 import zocosmo.cli.finetune
 import zocosmo.cli.minimize

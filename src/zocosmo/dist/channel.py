@@ -122,12 +122,21 @@ class TorchChannel(Channel):
             heard = [rows[at] if at is not None else got[link].values for at, link in self._sources(slot)]
             yield slot, np.stack(heard).astype(values.dtype, copy=False)
 
-    def _hear_at(self, values: Values, index: Index) -> Iterator[tuple[Slot, Values, Index]]:
+    def _hear_at(
+        self, values: Values, index: Index, everyone: Index | None
+    ) -> Iterator[tuple[Slot, Values, Index]]:
         rows, at_rows = values.reshape(len(self.nodes), -1), index.reshape(len(self.nodes), -1)
-        got = self._exchange(*self._to_neighbours(rows, list(at_rows)))
+        known = np.broadcast_to(np.arange(self.d), (self.n, self.d)) if everyone is None else everyone
+        public = known.reshape(self.n, -1)
+        sent, expected = self._to_neighbours(rows, list(at_rows))
+        if everyone is not None:
+            expected = [each._replace(places=public[each.origin]) for each in expected]
+        got = self._exchange(sent, expected)
         for slot in self._own_slots(False):
             heard = [
-                (rows[at], at_rows[at]) if at is not None else (got[link].values, _index(got[link], self.d))
+                (rows[at], at_rows[at])
+                if at is not None
+                else (got[link].values, _index(got[link], public[link[0]]))
                 for at, link in self._sources(slot)
             ]
             theirs, places = (np.stack(column) for column in zip(*heard, strict=True))
@@ -384,5 +393,5 @@ class TorchChannel(Channel):
             yield self._at.get(source), (source, int(self.nodes[row]))
 
 
-def _index(message: Message, d: int) -> Index:
-    return np.arange(d) if message.index is None else message.index
+def _index(message: Message, public: Index) -> Index:
+    return public if message.index is None else message.index

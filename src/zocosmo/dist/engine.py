@@ -26,8 +26,8 @@ def check_peers(method: Method) -> None:
             f"{method.kind} needs a server and processes are peers; use zocosmo run, which simulates one"
         )
     if method.codec not in CODECS:
-        layout = f"{method.codec!r} is a price without a layout in bytes"
-        raise InputError(f"{layout}; use zocosmo run, or codec {method.codecs[0]!r}")
+        other = next((f", or codec {name!r}" for name in method.codecs if name in CODECS), "")
+        raise InputError(f"{method.codec!r} is a price without a layout in bytes; use zocosmo run{other}")
 
 
 class Host:
@@ -40,7 +40,8 @@ class Host:
         self, run: Run, channel: TorchChannel, *, bound: float = 1e12, guard: Guard | None = None
     ) -> None:
         self.run, self.channel, self.bound, self.t = run, channel, bound, 0
-        world = World(run.graph, run.problem.d, run.schedule, channel.nodes)
+        shapes = getattr(run.problem, "shapes", ())
+        world = World(run.graph, run.problem.d, run.schedule, channel.nodes, shapes)
         run.method.check(world)
         self.method, self.whole = run.method, run.problem
         self.problem = type(run.problem).stack([run.problem.at(channel.nodes.tolist())])

@@ -294,9 +294,10 @@ def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, 
     for chosen in choices(config, where, given):
         checked = check_fields(config, where, chosen, fields)
         checked["decay"] = _decay(config, (*where, "decay"), checked["decay"])
-        named, changes = checked.pop("label"), checked.pop("problem")
-        del checked["kind"]
-        yield where, at(config, where, kind, **checked), changes, named
+        named, changes, codec, _ = (checked.pop(key) for key in ("label", "problem", "codec", "kind"))
+        method = at(config, where, kind, **checked, codec="" if codec == "all" else codec)
+        for each in method.codecs if codec == "all" else (method.codec,):
+            yield where, dataclasses.replace(method, codec=each), changes, named
 
 
 def method_fields(kind: type[Method]) -> dict[str, tuple[Any, Any]]:

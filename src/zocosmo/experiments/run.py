@@ -18,7 +18,7 @@ from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
 from zocosmo.experiments.states import STATES, write_states
 from zocosmo.log import Log, make_header
-from zocosmo.sim.engine import Checkpoint, Simulation, method_key, problem_key
+from zocosmo.sim.engine import ENDS, Checkpoint, Simulation, method_key, problem_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,6 +228,10 @@ class Rows:
             "disagreement": now.disagreement,
             **now.extra,
         }
+        ends = {}
+        if now.served is not None:  # each trial by its own codec
+            served = [now.served[codec][k] for codec, k in zip(codecs, path, strict=True)]
+            ends = dict(zip(ENDS, np.array(served, np.int64).reshape(-1, 2).T, strict=True))
         self._parts.append(
             {
                 "trial": self._numbers[keep],
@@ -237,6 +241,7 @@ class Rows:
                 "queries": now.queries[path],
                 "stages": now.stages[path],
                 **{name: np.asarray(column)[path] for name, column in measured.items()},
+                **ends,
                 "diverged": now.diverged[path],
             }
         )

@@ -25,6 +25,10 @@ class Site(NamedTuple):
     tall: int  # its outputs
     a: int  # where A begins in the flat vector; B follows
 
+    def shapes(self, rank: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows and columns of A and of B."""
+        return (rank, self.wide), (self.tall, rank)
+
 
 class Layout:
     """LoRA of one rank on some modules of a model as one flat d-vector: A, then B, of every site in turn.

@@ -44,7 +44,7 @@ class Backbone:
         self._knows = [name for name in ("position_ids", "logits_to_keep") if name in known]
         self.words = torch.from_numpy(words).to(self.device)
         self._rows: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self.replay = Replay(self._losses)
+        self.replay, self.replay_both = Replay(self._losses), Replay(self._both)
         for k, site in enumerate(layout.sites):
             model.get_submodule(site.name).register_forward_hook(self._hook(k))
 
@@ -66,7 +66,21 @@ class Backbone:
         Of several adapters on a GPU the forward is recorded and replayed, see `Replay`; of one it is not, as
         it is to give the bits of a process that has one only.
         """
-        return (self.replay if len(adapters) > 1 else self._losses)(adapters, batch)
+        nll, right = (self.replay if len(adapters) > 1 else self._losses)(adapters, batch)
+        return nll, right
+
+    @torch.inference_mode()
+    def both(self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """Mean losses of adapters x + shift, then of x − shift, (2 · rows,); shifts (rows, q) stand on the
+        coordinates `at`. The batch has the examples of all of them. What is replayed makes the points too."""
+        (mean,) = self.replay_both(x, at, shift, batch)
+        return mean
+
+    def _both(
+        self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, batch: Batch
+    ) -> tuple[torch.Tensor]:
+        points = both_points(x, at, shift)
+        return (self._losses(points, batch)[0].view(len(points), -1).mean(dim=1),)
 
     def _losses(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         logits = self._logits(adapters, batch)
@@ -110,6 +124,14 @@ class Backbone:
             adapters[:, site.a : middle].view(rows, rank, site.wide),
             adapters[:, middle:end].view(rows, site.tall, rank),
         )
+
+
+def both_points(x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    """x + shift of every row, then x − shift, (2 · rows, d) in float32."""
+    here, points = x.gather(1, at), x.float().repeat(2, 1)
+    points[: len(x)].scatter_(1, at, (here + shift).float())
+    points[len(x) :].scatter_(1, at, (here - shift).float())
+    return points
 
 
 def check_tf32(device: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError
-from zocosmo.llm.backbone import pick_device
+from zocosmo.llm.backbone import both_points, pick_device
 from zocosmo.llm.batches import Batch
 from zocosmo.llm.queries import Record
 from zocosmo.llm.subject import Subject
@@ -53,6 +53,11 @@ class LanguageModel:
         """What problems that stack have in common, beside their size."""
         return self.subject.setting, self.nodes
 
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of the matrices that x is made of, in its order."""
+        return self.subject.shapes
+
     records = Record
 
     prepare: Callable[[], Draw] | None = None  # the next round's draw, to be asked for while a forward runs
@@ -72,8 +77,10 @@ class LanguageModel:
     def two_query(self, query: TwoQuery, t: int) -> Values:
         """The slopes that a method asked for, from both queries at once; 0 where none was asked."""
         rows, shape = self._asked(query.active), self.record.shape
-        points, at = self._points(query, rows)
-        answers = self._ask(points, t, rows, times=2)
+        x, at, shift = self._shifted(query, rows)
+        answers = self._ask_both(x, at, shift, t, rows)
+        if isinstance(query.x, Rows):
+            query.x.read_ahead(query.u)  # the method will ask for it, with the answers
         self.record.visit(at, rows)
         self._look_ahead(query, t + 1, rows)
         both = np.full((2, int(np.prod(shape))), np.nan)
@@ -150,22 +157,18 @@ class LanguageModel:
             return np.arange(int(np.prod(self.record.shape)))
         return np.flatnonzero(np.broadcast_to(active, self.record.shape))
 
-    def _points(self, query: TwoQuery, rows: Index) -> tuple[torch.Tensor, torch.Tensor]:
-        """x + μu of the rows, then x − μu, on the device (2 · rows, d), and the coordinates that differ."""
+    def _shifted(self, query: TwoQuery, rows: Index) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """x of the rows on the device, the coordinates that are asked about, and by how much they shift."""
         u, x, wide = query.u, self._tensor(query.x), (*self.record.shape, query.u.q)
-        shift = self._shift(query)
+        shift = self._shift(query).to(x.dtype)
         if isinstance(query.x, Rows):
             at = query.x.places(u)
-            query.x.read_ahead(u)  # the method will ask for it, with the answers
         else:
             at = self._moved(np.broadcast_to(u.index, wide).reshape(-1, u.q))
         if len(rows) < len(x):
             kept = torch.from_numpy(rows).to(x.device)
             x, at, shift = x[kept], at[kept], shift[kept]
-        here, shift, points = x.gather(1, at), shift.to(x.dtype), x.float().repeat(2, 1)
-        points[: len(x)].scatter_(1, at, (here + shift).float())
-        points[len(x) :].scatter_(1, at, (here - shift).float())
-        return points, at
+        return x, at, shift
 
     def _shift(self, query: TwoQuery) -> torch.Tensor:
         """μ ε of every row, on the device; made ready in the round before, if it was asked to."""
@@ -192,6 +195,14 @@ class LanguageModel:
         return np.stack(
             [part[(row * len(part)).astype(np.int64)] for part, row in zip(self._owned, drawn, strict=True)]
         )
+
+    def _ask_both(
+        self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, t: int, rows: Index
+    ) -> torch.Tensor:
+        """Mean losses at x + shift of the rows on their examples of round t, then at x − shift."""
+        if self.subject.setting.queries == "one_by_one" or len(rows) == 0:
+            return self._ask(both_points(x, at, shift), t, rows, times=2)
+        return self.subject.backbone.both(x, at, shift, self._ready(t, rows, 2))
 
     def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
         """Mean losses of adapters on their rows' examples of round t; several times over, if asked."""

@@ -10,15 +10,15 @@ from zocosmo.llm.batches import Batch
 
 MOST_TOKENS = 2**13  # a forward of more keeps a GPU busy for longer than the host takes to start its kernels
 
-Answers = tuple[torch.Tensor, torch.Tensor]
-Forward = Callable[[torch.Tensor, Batch], Answers]
+Answers = tuple[torch.Tensor, ...]
+Forward = Callable[..., Answers]  # of some tensors, and a batch after them
 
 
 class Recorded(NamedTuple):
-    """A forward of one shape: what is copied into `adapters` and `batch` comes out as `answers`."""
+    """A forward of one shape: what is copied into `lead` and `batch` comes out as `answers`."""
 
     graph: Any  # torch.cuda.CUDAGraph
-    adapters: torch.Tensor
+    lead: tuple[torch.Tensor, ...]
     batch: Batch
     answers: Answers
 
@@ -33,16 +33,19 @@ class Replay:
     def __init__(self, forward: Forward) -> None:
         self.forward, self.fails = forward, False
         self._recorded: dict[tuple[Any, ...], Recorded] = {}
-        self._adapters: dict[torch.Size, torch.Tensor] = {}  # shared by forwards of all lengths
+        self._lead: dict[Any, tuple[torch.Tensor, ...]] = {}  # shared by forwards of all lengths
         self._pool: Any = None
 
-    def __call__(self, adapters: torch.Tensor, batch: Batch) -> Answers:
-        if self.fails or adapters.device.type != "cuda" or batch.tokens.numel() > MOST_TOKENS:
-            return self.forward(adapters, batch)
-        shape = adapters.shape, batch.tokens.shape
+    def __call__(self, *given: Any) -> Answers:
+        """The answers of forward(*given): tensors, and a batch last."""
+        lead, batch = given[:-1], given[-1]
+        if self.fails or lead[0].device.type != "cuda" or batch.tokens.numel() > MOST_TOKENS:
+            return self.forward(*given)
+        kind = tuple((part.shape, part.dtype) for part in lead)
+        shape = kind, batch.tokens.shape
         if shape not in self._recorded:
             try:
-                self._recorded[shape] = self._record(adapters, batch)
+                self._recorded[shape] = self._record(kind, lead, batch)
             except RuntimeError as error:
                 said = str(error).splitlines()[0][:120]
                 warnings.warn(
@@ -50,26 +53,25 @@ class Replay:
                     stacklevel=2,
                 )
                 self.fails = True
-                return self.forward(adapters, batch)
+                return self.forward(*given)
         found = self._recorded[shape]
-        found.adapters.copy_(adapters)
-        for mine, given in zip(found.batch, batch, strict=True):
-            mine.copy_(given)
+        for mine, new in zip((*found.lead, *found.batch), (*lead, *batch), strict=True):
+            mine.copy_(new)
         found.graph.replay()
-        nll, right = found.answers
-        return nll.clone(), right.clone()  # other shapes use the same memory
+        return tuple(part.clone() for part in found.answers)  # other shapes use the same memory
 
-    def _record(self, adapters: torch.Tensor, batch: Batch) -> Recorded:
+    def _record(self, kind: Any, lead: tuple[torch.Tensor, ...], batch: Batch) -> Recorded:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
-        mine = self._adapters.setdefault(adapters.shape, adapters.clone())
-        mine.copy_(adapters)
+        mine, device = self._lead.setdefault(kind, tuple(part.clone() for part in lead)), lead[0].device
+        for old, new in zip(mine, lead, strict=True):
+            old.copy_(new)
         examples = Batch(*(part.clone() for part in batch))
-        aside = torch.cuda.Stream(adapters.device)  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream(adapters.device))
+        aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(aside):  # what libraries set up at their first call must not be recorded
-            self.forward(mine, examples)
-        torch.cuda.current_stream(adapters.device).wait_stream(aside)
+            self.forward(*mine, examples)
+        torch.cuda.current_stream(device).wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(adapters.device), torch.cuda.graph(graph, pool=self._pool):
-            answers = self.forward(mine, examples)
+        with torch.cuda.device(device), torch.cuda.graph(graph, pool=self._pool):
+            answers = self.forward(*mine, examples)
         return Recorded(graph, mine, examples, answers)

@@ -110,6 +110,11 @@ class Subject:
         vars(twin).update({name: part for name, part in vars(self).items() if name != "shelf"})
         return twin
 
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Of the matrices that x is made of, A and B of every site in turn; () where no adapter is."""
+        return tuple(shape for site in self.layout.sites for shape in site.shapes(self.setting.rank))
+
     @cached_property
     def shelf(self) -> Shelf:
         return Shelf()

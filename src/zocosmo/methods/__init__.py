@@ -1,14 +1,27 @@
 """Methods: one file each, and the table that names them all."""
 
 from zocosmo.methods.base import Draw, Method, State, World
+from zocosmo.methods.choco import Choco
 from zocosmo.methods.com_dszo import ComDszo
 from zocosmo.methods.cosmo import Cosmo
 from zocosmo.methods.decay import DECAYS
+from zocosmo.methods.decomfl import DeComFL
 from zocosmo.methods.dense import Dense
 from zocosmo.methods.edge_local import EdgeLocal
+from zocosmo.methods.ef21 import Ef21
+from zocosmo.methods.fedkseed import FedKSeed
+from zocosmo.methods.feedsign import FeedSign
 from zocosmo.methods.flood import Flood
+from zocosmo.methods.marina import Marina
 from zocosmo.methods.marina_type import MarinaType
+from zocosmo.methods.meerkat import Meerkat
+from zocosmo.methods.mezo import Mezo
+from zocosmo.methods.perm_k import PermK
 from zocosmo.methods.rand_k import RandK
+from zocosmo.methods.seedflood import SeedFlood
+from zocosmo.methods.sparse_mezo import SparseMezo
+from zocosmo.methods.subcge import Subcge
+from zocosmo.methods.subzero import Subzero
 
 METHODS: dict[str, type[Method]] = {
     "cosmo": Cosmo,
@@ -18,20 +31,46 @@ METHODS: dict[str, type[Method]] = {
     "com_dszo": ComDszo,
     "marina_type": MarinaType,
     "flood": Flood,
+    "seedflood": SeedFlood,
+    "subcge": Subcge,
+    "mezo": Mezo,
+    "sparse_mezo": SparseMezo,
+    "subzero": Subzero,
+    "decomfl": DeComFL,
+    "feedsign": FeedSign,
+    "meerkat": Meerkat,
+    "fedkseed": FedKSeed,
+    "choco": Choco,
+    "ef21": Ef21,
+    "marina": Marina,
+    "perm_k": PermK,
 }
 
 __all__ = [
     "DECAYS",
     "METHODS",
+    "Choco",
     "ComDszo",
     "Cosmo",
+    "DeComFL",
     "Dense",
     "Draw",
     "EdgeLocal",
+    "Ef21",
+    "FedKSeed",
+    "FeedSign",
     "Flood",
+    "Marina",
     "MarinaType",
+    "Meerkat",
     "Method",
+    "Mezo",
+    "PermK",
     "RandK",
+    "SeedFlood",
+    "SparseMezo",
     "State",
+    "Subcge",
+    "Subzero",
     "World",
 ]

@@ -70,14 +70,18 @@ class Draw(NamedTuple):
     everyone: Direction | None = None  # directions of all nodes of the graph, where a method needs them
     active: NDArray[np.bool_] | None = None  # (…, n), where the tape says who takes part
     earlier: "Callable[[int], Draw] | None" = None  # the draw of a round before this one, rebuilt
+    choice: NDArray[np.int64] | None = None  # (…, n, k), which of a list each node takes, k times
+    shared: tuple[Values, ...] = ()  # arrays (…, *) that all nodes have alike, such as a basis
 
     def pick(self, change: Callable[[Values], Values]) -> "Draw":
         """The part of many draws that `change` picks from the leading axes."""
         u = self.u.pick(change)
-        partners, active = (None if a is None else change(a) for a in (self.partners, self.active))
+        whole = self.partners, self.active, self.choice
+        partners, active, choice = (None if a is None else change(a) for a in whole)
+        shared = tuple(change(array) for array in self.shared)
         if self.everyone is None or self.everyone is self.u:
-            return Draw(u, partners, self.everyone and u, active)
-        return Draw(u, partners, self.everyone.pick(change), active)
+            return Draw(u, partners, self.everyone and u, active, choice=choice, shared=shared)
+        return Draw(u, partners, self.everyone.pick(change), active, choice=choice, shared=shared)
 
     def one(self, k: int) -> Direction:
         """The k-th direction of a round that has several."""

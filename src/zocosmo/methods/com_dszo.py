@@ -1,7 +1,7 @@
 """Com-DSZO: error-compensated Top-q innovations   [appendix:com_dszo_definition]"""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from zocosmo.core.support import check_size
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number, own_directions
+from zocosmo.methods.compressors import top_q as top_q
 from zocosmo.oracle import TwoQuery, estimate
 
 
@@ -33,7 +34,7 @@ class ComDszo(Method):
     """
 
     kind: ClassVar[str] = "com_dszo"
-    codecs: ClassVar[tuple[str, ...]] = ("indexed", "plain", "delta")
+    codecs: ClassVar[tuple[str, ...]] = ("indexed", "plain", "delta", "entropy")
 
     q: int
     psi: float = 0.5
@@ -66,18 +67,3 @@ class ComDszo(Method):
         b = b + self.psi * (Q - channel.mix_lifted(sent, at))
         x = x - self.gamma * b - self.eta_at(t) * estimate(draw.u, slope)
         return ComDszoState(x, x_hat, b, *top_q(x - x_hat, self.q))
-
-
-def top_q(v: NDArray[Any], q: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Exactly q entries of largest magnitude, ties to the lowest index, in ascending order: (index, values).
-
-    >>> top_q(np.array([1.0, -3.0, 3.0, -3.0]), 2)[0].tolist()
-    [1, 2]
-    """
-    size = np.nan_to_num(np.abs(v), nan=-1.0, posinf=np.inf)
-    bar = np.partition(size, -q, axis=-1)[..., -q, None]
-    above, level = size > bar, size == bar
-    room = q - above.sum(axis=-1, keepdims=True)
-    taken = above | (level & (level.cumsum(axis=-1) <= room))
-    index = np.nonzero(taken)[-1].reshape(*v.shape[:-1], q)
-    return index, np.take_along_axis(v, index, axis=-1)

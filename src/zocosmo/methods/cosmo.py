@@ -25,7 +25,7 @@ class Cosmo(Sparse):
     """
 
     kind: ClassVar[str] = "cosmo"
-    codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta")
+    codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
 
     passes: int = 1
     rule: Rule = "uniform"

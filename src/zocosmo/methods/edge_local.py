@@ -24,7 +24,7 @@ class EdgeLocal(Sparse):
     """
 
     kind: ClassVar[str] = "edge_local"
-    codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta")
+    codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
 
     coupling: Literal["G", "S", "I"] = "I"
     rule: Rule = "uniform"

@@ -24,7 +24,7 @@ class MarinaType(Sparse):
     """
 
     kind: ClassVar[str] = "marina_type"
-    codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta")
+    codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta", "entropy")
     on_supports: ClassVar[bool] = False  # it adds up what all of them change
 
     period: int = 25

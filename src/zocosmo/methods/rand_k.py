@@ -20,7 +20,7 @@ class RandK(Sparse):
     """
 
     kind: ClassVar[str] = "rand_k"
-    codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta")
+    codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta", "entropy")
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         return own_directions(world, tape, t, self.q, everyone=True)

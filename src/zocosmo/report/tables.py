@@ -29,6 +29,8 @@ LATEX = {
     "–": "--",
     "±": r"$\pm$",
     "†": r"$\dag$",
+    "‡": r"$\ddag$",
+    "§": r"\S{}",
 }
 
 
@@ -52,6 +54,7 @@ class Grid(NamedTuple):
     header: list[str]
     rows: list[tuple[str, list[Entry]]]
     note: str
+    first: str = "method"  # what rows are
 
 
 def render_cells(frame: pd.DataFrame, fmt: str = "text", *, rounds: bool = False, digits: int = 3) -> str:
@@ -60,8 +63,7 @@ def render_cells(frame: pd.DataFrame, fmt: str = "text", *, rounds: bool = False
     `digits` is how many significant digits of the std are shown; the mean ends at the same place.
     """
     check_known("format", fmt, FORMATS)
-    grid = grid_of(frame, rounds=rounds, digits=digits)
-    return {"text": _text, "markdown": _markdown, "csv": _csv, "latex": _latex}[fmt](grid)
+    return render_grid(grid_of(frame, rounds=rounds, digits=digits), fmt)
 
 
 def rich_cells(frame: pd.DataFrame, *, rounds: bool = False, digits: int = 3) -> Table:
@@ -107,7 +109,11 @@ def render_contrasts(
     note = f"{metric} minus that of {baseline} at {at}: mean [95 % paired bootstrap interval] wins/pairs."
     nothing = Entry(None, False, "")
     rows = [(method, [entries.get((method, place), nothing) for place in header]) for method in methods]
-    grid = Grid(header, rows, note)
+    return render_grid(Grid(header, rows, note), fmt)
+
+
+def render_grid(grid: Grid, fmt: str) -> str:
+    """What a table shows, in one of `FORMATS`."""
     return {"text": _text, "markdown": _markdown, "csv": _csv, "latex": _latex}[fmt](grid)
 
 
@@ -228,7 +234,7 @@ def _plain(entry: Entry, mark: str = "") -> str:
 
 def _rich(grid: Grid) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("method", no_wrap=True)
+    table.add_column(grid.first, no_wrap=True)
     for name in grid.header:
         table.add_column(Text(name), justify="right", no_wrap=True)
     for method, entries in grid.rows:
@@ -248,7 +254,7 @@ def _text(grid: Grid) -> str:
 def _markdown(grid: Grid) -> str:
     rows = [[method, *(_plain(entry, "**") for entry in entries)] for method, entries in grid.rows]
     rule = ["---", *("---:" for _ in grid.header)]
-    table = [["method", *grid.header], rule, *rows]
+    table = [[grid.first, *grid.header], rule, *rows]
     lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in table]
     return "\n".join([*lines, "", grid.note]) + "\n"
 
@@ -256,14 +262,14 @@ def _markdown(grid: Grid) -> str:
 def _csv(grid: Grid) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["method", *grid.header])
+    writer.writerow([grid.first, *grid.header])
     writer.writerows([method, *(_plain(entry) for entry in entries)] for method, entries in grid.rows)
     return f"{file.getvalue()}# {grid.note}\n"
 
 
 def _latex(grid: Grid) -> str:
     rows = [[tex(method), *(_latex_entry(entry) for entry in entries)] for method, entries in grid.rows]
-    lines = [" & ".join(row) + r" \\" for row in [["method", *map(tex, grid.header)], *rows]]
+    lines = [" & ".join(row) + r" \\" for row in [[tex(grid.first), *map(tex, grid.header)], *rows]]
     return "\n".join(
         [
             rf"\begin{{tabular}}{{l{'r' * len(grid.header)}}}",
@@ -292,4 +298,4 @@ def _latex_entry(entry: Entry) -> str:
 
 def tex(text: str) -> str:
     """Text that means itself in LaTeX."""
-    return re.sub(r"[&%$#_{}\\~^–±†]", lambda found: LATEX[found[0]], text)
+    return re.sub(r"[&%$#_{}\\~^–±†‡§]", lambda found: LATEX[found[0]], text)

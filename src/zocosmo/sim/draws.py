@@ -62,7 +62,7 @@ class DrawAhead:
         def change(array: NDArray[Any]) -> NDArray[Any]:
             if array.ndim == 1:  # all coordinates, in every round
                 return array
-            now: NDArray[Any] = array[at]
+            now: NDArray[Any] = array[at if len(array) > 1 else 0]  # one for all rounds, or one for each
             return now if which is None else now.take(which, axis=0)
 
         assert self._block is not None
@@ -93,11 +93,14 @@ class DrawAhead:
         ids = np.array(rounds)[:, None]
         drawn = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
         u, everyone = self._side_by_side([draw.u for draw in drawn]), drawn[0].everyone
-        partners = None if drawn[0].partners is None else _join([draw.partners for draw in drawn])
-        active = None if drawn[0].active is None else _join([draw.active for draw in drawn])
+        partners, active, choice = (
+            None if getattr(drawn[0], name) is None else _join([getattr(draw, name) for draw in drawn])
+            for name in ("partners", "active", "choice")
+        )
         if everyone is not None:
             everyone = u if everyone is drawn[0].u else self._side_by_side([draw.everyone for draw in drawn])
-        return len(rounds), Draw(u, partners, everyone, active)
+        shared = tuple(_join(parts) for parts in zip(*(draw.shared for draw in drawn), strict=True))
+        return len(rounds), Draw(u, partners, everyone, active, choice=choice, shared=shared)
 
     def _side_by_side(self, parts: Sequence[Any]) -> Direction:
         index, signs = (_join([getattr(u, name) for u in parts]) for name in ("index", "signs"))

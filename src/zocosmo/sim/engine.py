@@ -20,6 +20,8 @@ from zocosmo.sim.guard import Guard, Guarded
 Values = NDArray[Any]
 Arrays = dict[str, NDArray[Any]]
 
+ENDS = ("up_bits", "down_bits")  # columns of methods with a server
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -66,6 +68,7 @@ class Checkpoint(NamedTuple):
     bits: Mapping[str, NDArray[np.int64]]  # by codec: (runs, kinds) over the whole network
     alive: NDArray[np.bool_]  # runs that were still running when this was taken
     diverged: NDArray[np.bool_]  # those of them that end here
+    served: Mapping[str, Values] | None = None  # by codec: (runs, 2), payload to a server and from it
 
 
 class Simulation:
@@ -145,7 +148,10 @@ class Simulation:
         with np.errstate(all="ignore"):
             extra, norm = self._measure()
             value, local, apart = (extra.pop(name) for name in ("objective", "local", "disagreement"))
-            extra |= self.guarded.columns() | self._by_server()
+            served = self._served()
+            extra |= self.guarded.columns()
+            if served is not None:
+                extra |= dict(zip(ENDS, served[self.codecs[0]].T, strict=True))
             self.guarded.see(norm, local)
             self._first = value if self._first is None else self._first
             fine = is_fine(value, apart, self._first, self.bound)
@@ -165,16 +171,20 @@ class Simulation:
             bits,
             was,
             now,
+            served,
         )
 
-    def _by_server(self) -> dict[str, Values]:
-        """Payload to the server and from it, of the first codec, all nodes together."""
+    def _served(self) -> dict[str, Values] | None:
+        """By codec: payload to the server and from it, all nodes together, (runs, 2)."""
         if not self.method.server:
-            return {}
-        ledger, n = self.channel.ledger(self.codecs[0]), self.problem.n
-        payload = ledger.counts[..., :3].sum(axis=-1)  # all kinds but the framing
-        ends = {"up_bits": [j == n for _, j in ledger.links], "down_bits": [i == n for i, _ in ledger.links]}
-        return {name: payload[:, which].sum(axis=-1) for name, which in ends.items()}
+            return None
+        found = {}
+        for codec in self.codecs:
+            ledger, n = self.channel.ledger(codec), self.problem.n
+            payload = ledger.counts[..., :3].sum(axis=-1)  # all kinds but the framing
+            ends = [j == n for _, j in ledger.links], [i == n for i, _ in ledger.links]
+            found[codec] = np.stack([payload[:, which].sum(axis=-1) for which in ends], axis=-1)
+        return found
 
     def _measure(self) -> tuple[dict[str, Values], Values]:
         """What is known of every run now, by name, and ‖x̄‖; a problem whose states are no arrays says it."""

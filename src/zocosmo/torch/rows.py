@@ -24,7 +24,7 @@ class Rows:
         self.tensor = torch.from_numpy(np.array(x, np.float32, order="C").reshape(-1, x.shape[-1])).to(device)
         self.places = Places(self.shape, device)
         self._kin = [self]
-        self._host = torch.empty(0)  # where what is read ahead arrives
+        self._host, self._staged = torch.empty(0), Staged()  # where what is read ahead arrives; what is put
         self._coming: tuple[Support, torch.cuda.Event] | None = None
 
     def restrict(self, support: Support) -> Values:
@@ -51,9 +51,7 @@ class Rows:
     def put(self, support: Support, values: Values) -> Self:
         """Write the q entries of every row."""
         wide = np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q)
-        new = torch.from_numpy(np.require(wide, np.float32, requirements=("C", "W")))
-        new = new.to(self.tensor.device)  # nothing is under way that it could wait for
-        self.tensor.scatter_(1, self.places(support), new)
+        self.tensor.scatter_(1, self.places(support), self._staged(wide, self.tensor.device))
         self._coming = None
         return self
 
@@ -62,6 +60,7 @@ class Rows:
         zeros = object.__new__(Rows)
         zeros.shape, zeros.dtype, zeros.tensor = self.shape, self.dtype, torch.zeros_like(self.tensor)
         zeros.places, zeros._kin, zeros._host, zeros._coming = self.places, self._kin, torch.empty(0), None
+        zeros._staged = Staged()
         self._kin.append(zeros)
         return zeros
 
@@ -74,6 +73,27 @@ class Rows:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         whole: Values = self.tensor.cpu().numpy().reshape(self.shape)
         return np.array(whole, dtype, copy=copy)  # on the CPU `whole` is the tensor's own memory
+
+
+class Staged:
+    """Values on their way to a device, by memory that it can read by itself: the host does not wait."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0)
+        self._read: torch.cuda.Event | None = None  # the last copy has left the memory
+
+    def __call__(self, values: Values, device: torch.device) -> torch.Tensor:
+        if device.type != "cuda":
+            return torch.from_numpy(np.require(values, np.float32, requirements=("C", "W"))).to(device)
+        if self._memory.shape != values.shape:
+            self._memory, self._read = torch.empty(values.shape, pin_memory=True), None
+        if self._read is not None:
+            self._read.synchronize()
+        self._memory.numpy()[...] = values
+        there = self._memory.to(device, non_blocking=True)
+        self._read = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self._read.record()
+        return there
 
 
 class Places:

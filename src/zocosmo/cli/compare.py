@@ -1,0 +1,72 @@
+"""zocosmo compare: all methods on all problems of a config, tuned alike, at equal bits and equal queries."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zocosmo.cli.common import app
+from zocosmo.cli.options import ConfigArgument, OutOption, ReplaceOption, SetOption, as_line
+from zocosmo.cli.study import RUNS, progress
+from zocosmo.errors import InputError, ZocosmoError, check_known, check_whole
+
+if TYPE_CHECKING:
+    from zocosmo.compare.tables import Result
+
+PROCESSES = min(2, os.cpu_count() or 1)
+
+
+@app.command("compare")
+def compare_command(
+    context: typer.Context,
+    config: ConfigArgument,
+    out: OutOption = None,
+    set_: SetOption = None,
+    replace: ReplaceOption = False,
+    processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = PROCESSES,
+    fmt: Annotated[str, typer.Option("--format", help="text, markdown, csv or latex.")] = "text",
+    settings: Annotated[bool, typer.Option("--settings", help="Show the chosen settings too.")] = False,
+) -> None:
+    """Tune every method alike on pilot seeds, run the chosen settings on the study's, and compare.
+
+    Writes tables, settings.csv and field.png into the folder. A second call goes on where one was stopped.
+
+    Example: zocosmo compare configs/field.yaml
+    """
+    from zocosmo.compare import compare, load_comparison
+    from zocosmo.report.tables import FORMATS
+
+    check_known("format", fmt, FORMATS)
+    check_whole("--processes", processes, 1)
+    if find_spec("matplotlib") is None:
+        raise InputError("figures need matplotlib; install it with: pip install 'zocosmo[plot]'")
+    comparison = load_comparison(config, set_)
+    folder = RUNS / comparison.name if out is None else out
+    try:
+        results = compare(comparison, folder, processes=processes, replace_old=replace, watched=progress)
+    except KeyboardInterrupt:
+        again = shlex.join(["zocosmo", "compare", *as_line(context, "replace")])
+        print(f"zocosmo: stopped; what is done is kept. Go on with: {again}", file=sys.stderr)
+        raise
+    except ZocosmoError as error:
+        raise type(error)(str(error).replace("go on with --resume, with", "call this again, with")) from None
+    show(results, folder, fmt, settings=settings)
+
+
+def show(results: Sequence["Result"], folder: Path, fmt: str, *, settings: bool) -> None:
+    """All tables, then where they are."""
+    from zocosmo.compare.run import FIGURES, grids
+    from zocosmo.compare.winners import winners_grid
+    from zocosmo.report.tables import render_grid
+
+    for result in results:
+        for name, grid in grids(result):
+            if settings or name != "settings":
+                print(render_grid(grid, fmt))
+    print(render_grid(winners_grid(results), fmt))
+    print(f"{folder}: tables of each problem, winners.md, settings.csv, cells.csv, {', '.join(FIGURES)}")

@@ -1,0 +1,6 @@
+"""Comparisons: one config, many methods and problems, all tuned alike, at equal bits and equal queries."""
+
+from zocosmo.compare.config import load_comparison
+from zocosmo.compare.run import compare
+
+__all__ = ["compare", "load_comparison"]

@@ -1,0 +1,141 @@
+"""Comparisons are read here: YAML, every mistake with its line, every pilot checked before work starts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zocosmo.compare.contest import Candidate, Comparison, Contest
+from zocosmo.compare.grid import candidates
+from zocosmo.errors import check_whole
+from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, place
+from zocosmo.experiments.plan import KEYS as PLAN_KEYS
+from zocosmo.experiments.plan import spread_seeds
+
+BY_PROBLEM: dict[str, tuple[Any, Any]] = {  # one value for all problems, or a mapping with one for each
+    "rounds": (int, ...),
+    "log_every": (int | None, None),
+    "budgets": (list[int], ...),
+    "queries": (int | None, None),
+    "mu": (float | None, None),
+}
+AS_IN_PLANS = ("checkpoints", "wire", "dtype", "diverged_above", "guard")
+KEYS: dict[str, tuple[Any, Any]] = {
+    "problems": (dict[str, dict[str, Any]], ...),
+    "graph": (dict[str, Any], ...),
+    "methods": (list[dict[str, Any]], ...),
+    "seeds": (list[int | str], ...),
+    "tune": (dict[str, Any], ...),
+    **{key: (Any, default) for key, (_, default) in BY_PROBLEM.items()},
+    **{key: PLAN_KEYS[key] for key in AS_IN_PLANS},
+}
+TUNE_KEYS: dict[str, tuple[Any, Any]] = {
+    "seeds": (list[int | str], ...),
+    "settings": (int, ...),
+    "eta": (Any, ...),
+}
+MOST_SETTINGS = 10_000
+
+
+def load_comparison(path: Path, overrides: Sequence[str] | None = None) -> Comparison:
+    """Read and check a config file, changed as `overrides` say."""
+    config = Config.load(path)
+    for text in overrides or ():
+        config.override(text)
+    return read_comparison(config, path.stem)
+
+
+def read_comparison(config: Config, name: str) -> Comparison:
+    """The comparison of a config, or a ConfigError with file and line."""
+    top = check_fields(config, (), check_keys(config, (), config.data, KEYS), KEYS)
+    for key in ("problems", "methods", "seeds"):
+        if not top[key]:
+            raise config.fail((key,), f"{key} is empty; list at least one")
+    seeds = at(config, ("seeds",), spread_seeds, top["seeds"])
+    tune = _tune(config, top["tune"], seeds)
+    refuse_lists(config, ("graph",), top["graph"])
+    contests = tuple(_contest(config, name, top, tune, problem) for problem in top["problems"])
+    for contest in contests:
+        contest.pilot(tune["seeds"])
+    return Comparison(name, contests, tuple(seeds), tuple(tune["seeds"]), tune["settings"])
+
+
+def _tune(config: Config, given: dict[str, Any], seeds: Sequence[Any]) -> dict[str, Any]:
+    where: Where = ("tune",)
+    tune = check_fields(config, where, check_keys(config, where, given, TUNE_KEYS), TUNE_KEYS)
+    tune["seeds"] = at(config, (*where, "seeds"), spread_seeds, tune["seeds"])
+    if not tune["seeds"]:
+        raise config.fail((*where, "seeds"), "tune.seeds is empty; list at least one")
+    both = [seed for seed in tune["seeds"] if str(seed) in set(map(str, seeds))]
+    if both:
+        raise config.fail(
+            (*where, "seeds"), f"seed {both[0]} is one of the study's own; tune on others, say 101, 102"
+        )
+    at(config, (*where, "settings"), check_whole, "tune.settings", tune["settings"], 1, MOST_SETTINGS)
+    return tune
+
+
+def _contest(
+    config: Config, name: str, top: Mapping[str, Any], tune: dict[str, Any], problem: str
+) -> Contest:
+    where: Where = ("problems", problem)
+    names, spec = list(top["problems"]), dict(top["problems"][problem])
+    if not problem or not all(c.isalnum() or c in "-_ " for c in problem):
+        raise config.fail(where, f"a problem is named in letters, digits, - and _, got {problem!r}")
+    refuse_lists(config, where, spec)
+    metric = check_fields(config, where, {"metric": spec.pop("metric", "objective")}, {"metric": (str, ...)})
+    own = {
+        key: by_problem(config, (key,), top[key], BY_PROBLEM[key][0], problem, names) for key in BY_PROBLEM
+    }
+    budgets, queries, mu = (own.pop(key) for key in ("budgets", "queries", "mu"))
+    if not budgets:
+        raise config.fail(
+            ("budgets",), f"budgets of {problem} are empty; give at least one, in bits per node"
+        )
+    for key, number in (*(("budgets", bits) for bits in budgets), ("queries", queries)):
+        if number is not None:
+            at(config, (key,), check_whole, f"{key} of {problem}", number, 1)
+    given = {key: value for key, value in own.items() if value is not None}
+    passed = {key: top[key] for key in AS_IN_PLANS if (key,) in config.lines}
+    base = {"problem": spec, "graphs": [top["graph"]], "budgets": sorted(set(budgets)), **given, **passed}
+    etas = by_problem(config, ("tune", "eta"), tune["eta"], list[float], problem, names)
+    found = tuple(
+        candidates(config, top["methods"], problem, names, mu=mu, eta=etas, settings=tune["settings"])
+    )
+    _check_labels(config, problem, found)
+    return Contest(
+        problem, metric["metric"], tuple(base["budgets"]), queries, found, config, base, f"{name}: {problem}"
+    )
+
+
+def by_problem(
+    config: Config, where: Where, given: Any, kind: Any, problem: str, names: Sequence[str]
+) -> Any:
+    """A value for one problem: the one for all, or its own in a mapping that has all of them."""
+    if isinstance(given, dict):
+        check_keys(config, where, given, names)
+        return check_fields(config, where, given, dict.fromkeys(names, (kind, ...)))[problem]
+    key = str(where[-1])
+    return check_fields(config, where[:-1], {key: given}, {key: (kind, ...)})[key]
+
+
+def refuse_lists(config: Config, where: Where, given: Mapping[str, Any]) -> None:
+    """Lists would make several of what must be one."""
+    for key, value in given.items():
+        if isinstance(value, list):
+            inside = (*where, key)
+            raise config.fail(
+                inside, f"{place(inside)} is a list, {value}; give one value (a method tunes under tune)"
+            )
+
+
+def _check_labels(config: Config, problem: str, found: Sequence[Candidate]) -> None:
+    seen: set[str] = set()
+    for candidate in found:
+        where = ("methods", candidate.number)
+        if candidate.label in seen:
+            raise config.fail(
+                where, f"two methods on {problem} are both called {candidate.label!r}; give one a label"
+            )
+        seen.add(candidate.label)
+    if not found:
+        raise config.fail(("methods",), f"no method is left for {problem}; see what only: says")

@@ -1,0 +1,99 @@
+"""A comparison is contests, one for each problem: a pilot, a choice, and a study of what was chosen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from zocosmo.compare.derived import Derived
+from zocosmo.core.tape import Seed
+from zocosmo.experiments.config import Config, Where
+from zocosmo.experiments.plan import Plan, read_plan
+
+Setting = dict[str, Any]  # what is tuned: eta, and what an entry adds to it
+
+
+class Candidate(NamedTuple):
+    """An entry of `methods`, on one problem."""
+
+    label: str
+    kind: str
+    number: int  # of the entry in the file
+    fixed: Mapping[str, Any]
+    grid: tuple[Setting, ...]
+    etas: tuple[float, ...]  # ascending
+
+    def entry(self, setting: Setting, label: str) -> dict[str, Any]:
+        """As a plan has it."""
+        return {"kind": self.kind, **self.fixed, **setting, "label": label}
+
+    def name(self, setting: Setting) -> str:
+        """What tells a setting from all others in the log of the pilot."""
+        return f"{self.label} {told(setting)}"
+
+
+class Chosen(NamedTuple):
+    """What the pilot says of one candidate; no setting where none came through."""
+
+    candidate: Candidate
+    setting: Setting | None
+    mean: float  # of the metric, over the pilot's seeds
+    lost: int  # settings that diverged on some seed
+    edge: bool  # whether eta is the least or the most of those tried
+
+
+def told(given: Mapping[str, Any]) -> str:
+    """Parameters in a line.
+
+    >>> told({"eta": 0.1, "decay": {"kind": "drop", "at": 50}})
+    'eta=0.1 decay=drop(at=50)'
+    """
+    return " ".join(f"{key}={_short(value)}" for key, value in given.items())
+
+
+def _short(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(value)
+    rest = ", ".join(f"{key}={each}" for key, each in value.items() if key != "kind")
+    return f"{value.get('kind', '')}({rest})" if rest else str(value.get("kind", ""))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One problem, and all that is compared on it."""
+
+    name: str
+    metric: str
+    budgets: tuple[int, ...]  # ascending
+    queries: int | None
+    candidates: tuple[Candidate, ...]
+    config: Config
+    base: Mapping[str, Any]  # of both plans, all but methods and seeds
+    title: str
+
+    def pilot(self, seeds: Sequence[Seed]) -> Plan:
+        """Every setting of every method."""
+        entries = [(c.number, c.entry(s, c.name(s))) for c in self.candidates for s in c.grid]
+        return self._plan(entries, seeds, "pilot")
+
+    def final(self, chosen: Sequence[Chosen], seeds: Sequence[Seed]) -> Plan:
+        """Each method as it was chosen, under its own label."""
+        kept = [(c.candidate, c.setting) for c in chosen if c.setting is not None]
+        return self._plan([(c.number, c.entry(s, c.label)) for c, s in kept], seeds, "final")
+
+    def _plan(self, entries: Sequence[tuple[int, dict[str, Any]]], seeds: Sequence[Seed], part: str) -> Plan:
+        data = {**self.base, "methods": [entry for _, entry in entries], "seeds": list(seeds)}
+        sources: dict[Where, Where] = {(key,): (key,) for key in self.base if (key,) in self.config.lines}
+        sources |= {("problem",): ("problems", self.name), ("graphs", 0): ("graph",)}
+        sources |= {("methods", k): ("methods", number) for k, (number, _) in enumerate(entries)}
+        return read_plan(Derived(self.config, data, sources), f"{self.title}, {part}")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a config file asks for; nothing is tuned on `seeds`, and nothing told from `pilot_seeds`."""
+
+    name: str
+    contests: tuple[Contest, ...]
+    seeds: tuple[Seed, ...]
+    pilot_seeds: tuple[Seed, ...]
+    settings: int

@@ -1,0 +1,30 @@
+"""Configs made from parts of another: a mistake is still told by the line it was written on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from zocosmo.errors import ConfigError
+from zocosmo.experiments.config import Config, Where, place
+
+
+class Derived(Config):
+    """Plain data put together from a file; `sources` says which of its entries each part came from."""
+
+    def __init__(self, source: Config, data: dict[str, Any], sources: Mapping[Where, Where]) -> None:
+        self.name, self.data, self._sources = source.name, data, dict(sources)
+        self.lines, self.overrides = {(): 1}, {}
+        for here, there in sources.items():
+            self.lines |= _moved(source.lines, there, here)
+            self.overrides |= _moved(source.overrides, there, here)
+
+    def fail(self, where: Where, message: str) -> ConfigError:
+        """As ever, but entries of lists are counted as in the file."""
+        for here, there in self._sources.items():
+            if isinstance(here[-1], int) and where[: len(here)] == here:
+                message = message.replace(place(here), place(there))
+        return super().fail(where, message)
+
+
+def _moved(entries: Mapping[Where, Any], there: Where, here: Where) -> dict[Where, Any]:
+    """What stands below one place, below another."""
+    return {(*here, *at[len(there) :]): what for at, what in entries.items() if at[: len(there)] == there}

@@ -1,0 +1,124 @@
+"""Entries of `methods` as candidates: who runs on a problem, and the settings that are tried for them.
+
+Everybody gets the same number of settings: the range of eta is cut into as many points as an entry's own
+lists leave, and each point is tried with each choice from those lists.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from zocosmo.compare.contest import Candidate, Setting
+from zocosmo.experiments.config import Config, Where, check_fields, check_keys, place
+from zocosmo.experiments.plan import method_fields
+from zocosmo.methods import METHODS
+
+OWN_KEYS: dict[str, tuple[Any, Any]] = {  # of an entry, beside the parameters of its method
+    "label": (str, ""),
+    "only": (list[str] | None, None),
+    "on": (dict[str, dict[str, Any]], {}),
+    "tune": (dict[str, list[Any]], {}),
+}
+
+
+def candidates(
+    config: Config,
+    methods: Sequence[Any],
+    problem: str,
+    names: Sequence[str],
+    *,
+    mu: float | None,
+    eta: Sequence[float],
+    settings: int,
+) -> Iterator[Candidate]:
+    """Those that a problem has, in the order of the file."""
+    check_range(config, ("tune", "eta"), eta)
+    for number, given in enumerate(methods):
+        where: Where = ("methods", number)
+        kind, fields = _fields(config, where, given)
+        own = check_fields(config, where, {k: given[k] for k in OWN_KEYS if k in given}, OWN_KEYS)
+        for key, named in (("only", own["only"] or ()), ("on", own["on"])):
+            check_keys(config, (*where, key), dict.fromkeys(named), names)
+        if own["only"] is not None and problem not in own["only"]:
+            continue
+        shared = {} if mu is None or "mu" in own["tune"] else {"mu": mu}
+        fixed = shared | {k: v for k, v in given.items() if k in fields and k != "eta"}
+        fixed |= check_keys(config, (*where, "on", problem), own["on"].get(problem, {}), fields)
+        _refuse_choices(config, where, {**fixed, **given})
+        etas, grid = _grid(config, (*where, "tune"), own["tune"], eta, settings, fields)
+        yield Candidate(own["label"] or kind, kind, number, fixed, tuple(grid), tuple(etas))
+
+
+def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str]]:
+    """The kind of an entry and its method's parameters, once all keys are known to be among them."""
+    kind = given.get("kind") if isinstance(given, dict) else None
+    if not isinstance(kind, str) or kind not in METHODS:
+        found = given if kind is None else kind
+        raise config.fail(
+            (*where, "kind"), f"a method is a mapping with a kind: {', '.join(METHODS)}; got {found!r}"
+        )
+    fields = list(method_fields(METHODS[kind]))
+    check_keys(config, where, given, ["kind", *fields, *OWN_KEYS])
+    return kind, fields
+
+
+def _refuse_choices(config: Config, where: Where, given: Mapping[str, Any]) -> None:
+    """What is tuned stands under `tune`, where it is counted."""
+    if "eta" in given:
+        raise config.fail(
+            (*where, "eta"),
+            "eta is tuned for every method alike; leave it out, or narrow it: tune: {eta: [a, b]}",
+        )
+    for key, value in given.items():
+        if isinstance(value, list) and key != "only":
+            raise config.fail(
+                (*where, key), f"{place((*where, key))} is a list; move it to tune: {{{key}: {value}}}"
+            )
+
+
+def _grid(
+    config: Config,
+    where: Where,
+    own: dict[str, list[Any]],
+    eta: Sequence[float],
+    settings: int,
+    fields: Sequence[str],
+) -> tuple[list[float], Iterator[Setting]]:
+    check_keys(config, where, own, fields)
+    lists = dict(own)
+    if "eta" in lists:
+        eta = lists.pop("eta")
+        check_range(config, (*where, "eta"), eta)
+    for key, values in lists.items():
+        if not values:
+            raise config.fail(
+                (*where, key), f"{place((*where, key))} is an empty list; give it values to try"
+            )
+    choices = math.prod(len(values) for values in lists.values())
+    if settings % choices:
+        raise config.fail(
+            where, f"{place(where)} makes {choices} choices, which do not divide tune.settings = {settings}"
+        )
+    etas = spaced(eta[0], eta[1], settings // choices)
+    picked = product(etas, *lists.values())
+    return etas, (dict(zip(("eta", *lists), values, strict=True)) for values in picked)
+
+
+def check_range(config: Config, where: Where, eta: Sequence[Any]) -> None:
+    numbers = len(eta) == 2 and all(isinstance(end, int | float) and math.isfinite(end) for end in eta)
+    if not numbers or not 0 < eta[0] <= eta[1]:
+        raise config.fail(where, f"{place(where)} is the least and the most to try, above 0; got {list(eta)}")
+
+
+def spaced(least: float, most: float, points: int) -> list[float]:
+    """Points from least to most in equal ratios, to three digits; the middle one, if it is one.
+
+    >>> spaced(0.001, 1.0, 4)
+    [0.001, 0.01, 0.1, 1.0]
+    """
+    exact = [math.sqrt(least * most)] if points == 1 else np.geomspace(least, most, points).tolist()
+    short = [float(f"{eta:.3g}") for eta in exact]
+    return short if len(set(short)) == points else exact

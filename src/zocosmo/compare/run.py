@@ -1,0 +1,117 @@
+"""Comparisons are run here: on each problem a pilot, a choice, a study; then tables and figures are written.
+
+Both studies are ordinary ones, in OUT/PROBLEM/pilot and OUT/PROBLEM/final: whatever stops them, a second call
+goes on.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zocosmo.compare.contest import Comparison, Contest
+from zocosmo.compare.figure import draw_field
+from zocosmo.compare.tables import Result, field_grid, place_cells, settings_grid, traits_grid
+from zocosmo.compare.traits import check_measured, measure_traits
+from zocosmo.compare.tune import choose_all, settings_rows
+from zocosmo.compare.winners import winners_grid
+from zocosmo.errors import InputError
+from zocosmo.experiments.plan import Plan
+from zocosmo.experiments.run import Tick, run_plan
+from zocosmo.files import replace_file
+from zocosmo.report.tables import Grid, render_grid
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Watched = Callable[[Plan], AbstractContextManager[Tick | None]]
+FIGURES = ("field.png", "field.svg")
+
+
+def compare(
+    comparison: Comparison,
+    out: Path,
+    *,
+    processes: int = 1,
+    replace_old: bool = False,
+    watched: Watched = lambda plan: nullcontext(),
+) -> list[Result]:
+    """Run what is not yet run, choose, and write tables, figures and settings into `out`."""
+    pilots = [contest.pilot(comparison.pilot_seeds) for contest in comparison.contests]
+    for contest, plan in zip(comparison.contests, pilots, strict=True):
+        check_measured(plan, contest.metric)
+
+    def run(plan: Plan, folder: Path) -> "pd.DataFrame":
+        with watched(plan) as tick:
+            return run_plan(
+                plan, folder, resume=True, replace_old=replace_old, processes=processes, tick=tick
+            ).rows
+
+    results = [
+        _contest(contest, plan, comparison, out, run)
+        for contest, plan in zip(comparison.contests, pilots, strict=True)
+    ]
+    write_all(results, out)
+    return results
+
+
+def _contest(
+    contest: Contest,
+    pilot: Plan,
+    comparison: Comparison,
+    out: Path,
+    run: "Callable[[Plan, Path], pd.DataFrame]",
+) -> Result:
+    chosen = choose_all(run(pilot, out / contest.name / "pilot"), contest)
+    if all(c.setting is None for c in chosen):
+        raise InputError(f"every setting of every method diverged on {contest.name}; lower tune.eta")
+    plan = contest.final(chosen, comparison.seeds)
+    rows = run(plan, out / contest.name / "final").assign(problem=contest.name)
+    return Result(contest, chosen, rows, measure_traits(plan, rows), plan.trials[0].run().problem.d)
+
+
+def grids(result: Result) -> Iterator[tuple[str, Grid]]:
+    """The tables of one problem by name: its own metric first, and the objective always."""
+    for metric in dict.fromkeys((result.contest.metric, "objective")):
+        yield metric, field_grid(result, metric)
+    yield "traits", traits_grid(result)
+    yield "settings", settings_grid(result)
+
+
+def write_all(results: Sequence[Result], out: Path) -> None:
+    """Tables of each problem in its folder; who wins, settings, cells and the figure beside the folders."""
+    import pandas as pd
+
+    for result in results:
+        for name, grid in grids(result):
+            _write_grid(out / result.contest.name / name, grid)
+    _write_grid(out / "winners", winners_grid(results))
+    rows = [row for r in results for row in settings_rows(r.contest.name, r.contest.metric, r.chosen)]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    _write(out / "settings.csv", file.getvalue())
+    found = pd.concat([cells for result in results for cells in _tidy(result)], ignore_index=True)
+    _write(out / "cells.csv", found.to_csv(index=False, lineterminator="\n"))
+    for name in FIGURES:
+        draw_field(results, out / name)
+
+
+def _tidy(result: Result) -> "Iterator[pd.DataFrame]":
+    """Cells as numbers, with what is equal in them."""
+    metrics = dict.fromkeys((result.contest.metric, "objective"))
+    for metric in metrics:
+        for place, frame in place_cells(result, metric):
+            yield frame.drop(columns=["relative"]).rename(columns={"budget": "most"}).assign(equal=place.what)
+
+
+def _write_grid(stem: Path, grid: Grid) -> None:
+    for suffix, fmt in ((".md", "markdown"), (".csv", "csv")):
+        _write(stem.with_name(stem.name + suffix), render_grid(grid, fmt))
+
+
+def _write(to: Path, text: str) -> None:
+    replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))

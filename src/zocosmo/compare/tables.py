@@ -1,0 +1,154 @@
+"""What a comparison says of one problem, as tables: results at equal bits and queries, traits, settings."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zocosmo.compare.contest import Chosen, Contest, told
+from zocosmo.compare.traits import Traits
+from zocosmo.report.budget import GREATER_IS_BETTER, cells
+from zocosmo.report.tables import NOTHING, Entry, Grid, Number, best_mean, entry
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OURS = ("cosmo", "edge_local")  # kinds
+DIGITS = 2  # of the std
+
+
+class Result(NamedTuple):
+    """What was found on one problem."""
+
+    contest: Contest
+    chosen: list[Chosen]
+    rows: "pd.DataFrame"  # of the final log, the problem under its name in the comparison
+    traits: list[Traits]
+    d: int
+
+    @property
+    def silent(self) -> set[str]:
+        """Methods that never send anything: no node can have the average of what they find."""
+        spent = self.rows.groupby("method", sort=False, observed=True)["bits"].max()
+        return {str(method) for method in spent.index[spent == 0]}
+
+
+class Place(NamedTuple):
+    """Where methods are compared: at so many bits, or so many queries, per node."""
+
+    what: str
+    most: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.most:,.0f} {self.what}"
+
+    def log(self, rows: "pd.DataFrame") -> "pd.DataFrame":
+        """Rows whose column `bits` counts what is equal here."""
+        return rows if self.what == "bits" else rows.assign(bits=rows["queries"] / rows["n"])
+
+
+def places(contest: Contest) -> list[Place]:
+    found = [Place("bits", bits) for bits in contest.budgets]
+    return found if contest.queries is None else [*found, Place("queries", contest.queries)]
+
+
+def field_grid(result: Result, metric: str) -> Grid:
+    """One row per method: mean ± std at each place, then the rounds that the largest budget paid for."""
+    columns = [
+        {row["method"]: row for row in found.to_dict("records")} for _, found in place_cells(result, metric)
+    ]
+    labels = [c.candidate.label for c in result.chosen]
+    ranked = [label for label in labels if label not in result.silent]
+    bests = [best_mean([column.get(label) for label in ranked]) for column in columns]
+    largest = columns[len(result.contest.budgets) - 1]
+    rows = []
+    for c in result.chosen:
+        label = c.candidate.label
+        marks = "‡" * c.edge + "§" * (label in result.silent)
+        shown = [
+            entry(column.get(label), best, False, DIGITS) for column, best in zip(columns, bests, strict=True)
+        ]
+        rows.append((f"{label} {marks}".rstrip(), [*shown, word(completed(largest.get(label)))]))
+    header = [*(place.name for place in places(result.contest)), "rounds"]
+    return Grid(header, rows, field_note(result, metric, columns))
+
+
+def place_cells(result: Result, metric: str) -> "Iterator[tuple[Place, pd.DataFrame]]":
+    """Cells of `report.budget` for each place."""
+    for place in places(result.contest):
+        yield place, cells(place.log(result.rows), [place.most], metric=metric)
+
+
+def completed(row: Mapping[Any, Any] | None) -> str:
+    if row is None or not row["seeds"]:
+        return NOTHING
+    least, most = row["rounds_min"], row["rounds_max"]
+    return f"{least}" if least == most else f"{least}–{most}"
+
+
+def field_note(result: Result, metric: str, columns: Sequence[Mapping[str, Any]]) -> str:
+    """What is shown, how it was tuned, and what the marks mean."""
+    contest, shown = result.contest, [row for column in columns for row in column.values()]
+    better = "greater is better" if metric in GREATER_IS_BETTER else "less is better"
+    seeds = result.rows["seed"].nunique()
+    tuned = f"Every method with the best of {len(contest.candidates[0].grid)} settings on pilot seeds"
+    note = f"{contest.name}: {metric}, {better}, mean ± std over {seeds} seeds, at equal bits or queries per "
+    note += f"node; rounds: completed at {contest.budgets[-1]:,} bits. {tuned}, by {contest.metric} there."
+    if any(row["ended"] for row in shown):
+        note += " † rounds were over before that much was spent."
+    if any(c.edge for c in result.chosen):
+        note += " ‡ the chosen eta is the least or the most that was tried."
+    if result.silent:
+        note += " § sends nothing: the average that is measured is no node's, and does not compete."
+    if any(row["diverged"] for row in shown):
+        note += " (k diverged): k runs left out; such a cell is never marked best."
+    lost = [c.candidate.label for c in result.chosen if c.setting is None]
+    return f"{note} No setting came through: {', '.join(lost)}." if lost else note
+
+
+def traits_grid(result: Result) -> Grid:
+    """One row per method: what was measured of it."""
+    header = ["server", "states", "waits", "memory", "elsewhere", "bits", "up", "down", "queries"]
+    rows = [
+        (
+            each.method,
+            [
+                word("yes" if each.server else "no"),
+                word("apart" if each.kept.apart else "alike"),
+                word(f"{each.waits:g}"),
+                word(f"{each.kept.node:.3g}"),
+                word(f"{each.kept.public:.3g}"),
+                *(word(counted(number)) for number in (each.bits, each.up, each.down, each.queries)),
+            ],
+        )
+        for each in result.traits
+    ]
+    note = f"{result.contest.name}, d = {result.d:,}: waits, bits and queries are per node and round, all "
+    note += "measured. Memory: numbers that a node keeps from round to round over d, its state included; "
+    note += (
+        "elsewhere: what a server or the public record keeps. States: whether those of nodes differ after "
+    )
+    note += "some round."
+    return Grid(header, rows, note)
+
+
+def counted(number: float) -> str:
+    return NOTHING if math.isnan(number) else f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def settings_grid(result: Result) -> Grid:
+    """One row per method: what was chosen for it."""
+    rows = []
+    for candidate, setting, mean, lost, edge in result.chosen:
+        label = f"{candidate.label} ‡" if edge else candidate.label
+        rest = told({key: value for key, value in (setting or {}).items() if key != "eta"})
+        eta, found = (NOTHING, NOTHING) if setting is None else (f"{setting['eta']:g}", f"{mean:.4g}")
+        tried = f"{len(candidate.grid)}, {lost} diverged" if lost else f"{len(candidate.grid)}"
+        rows.append((label, [word(text) for text in (eta, rest or NOTHING, found, tried)]))
+    note = f"{result.contest.name}: the best {result.contest.metric} on pilot seeds at "
+    note += f"{result.contest.budgets[-1]:,} bits per node. ‡ eta is the least or the most that was tried."
+    return Grid(["eta", "besides", "pilot mean", "settings"], rows, note)
+
+
+def word(text: str) -> Entry:
+    return Entry(Number(text, "", 0), False, "")

@@ -1,0 +1,58 @@
+"""The rule that chooses a setting, the same for every method; it sees the log of the pilot alone."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from zocosmo.compare.contest import Candidate, Chosen, Contest, told
+from zocosmo.report.budget import GREATER_IS_BETTER, cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def choose_all(rows: "pd.DataFrame", contest: Contest) -> list[Chosen]:
+    """What the pilot of a contest says of each candidate."""
+    parts = {str(method): part for method, part in rows.groupby("method", sort=False, observed=True)}
+    return [choose(parts, candidate, contest.budgets[-1], contest.metric) for candidate in contest.candidates]
+
+
+def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, metric: str) -> Chosen:
+    """The setting with the best mean over the pilot's seeds at the last checkpoint that `bits` pay for.
+
+    One that diverged on any seed is out. Of equals it is the one with the smaller eta, then the first.
+    """
+    means = [score(parts[candidate.name(setting)], bits, metric) for setting in candidate.grid]
+    sign = -1.0 if metric in GREATER_IS_BETTER else 1.0
+    fine = [k for k, mean in enumerate(means) if math.isfinite(mean)]
+    lost = len(means) - len(fine)
+    if not fine:
+        return Chosen(candidate, None, math.nan, lost, False)
+    best = min(fine, key=lambda k: (sign * means[k], candidate.grid[k]["eta"], k))
+    setting, etas = candidate.grid[best], candidate.etas
+    edge = len(etas) > 1 and setting["eta"] in (etas[0], etas[-1])
+    return Chosen(candidate, setting, means[best], lost, edge)
+
+
+def score(part: "pd.DataFrame", bits: float, metric: str) -> float:
+    """The mean of one setting; nan where a run diverged, be it after the budget was spent."""
+    return math.nan if part["diverged"].any() else cell(part, bits, metric).mean
+
+
+def settings_rows(problem: str, metric: str, chosen: Sequence[Chosen]) -> Iterator[dict[str, object]]:
+    """The choices as rows of a file."""
+    for candidate, setting, mean, lost, edge in chosen:
+        rest = {key: value for key, value in (setting or {}).items() if key != "eta"}
+        yield {
+            "problem": problem,
+            "method": candidate.label,
+            "kind": candidate.kind,
+            "eta": "" if setting is None else setting["eta"],
+            "tuned besides": told(rest),
+            "edge": "‡" if edge else "",
+            "metric": metric,
+            "pilot mean": "" if setting is None else mean,
+            "settings": len(candidate.grid),
+            "diverged": lost,
+            "fixed": told(candidate.fixed),
+        }

@@ -1,0 +1,92 @@
+"""CHOCO-SGD (Koloskova, Stich, Jaggi 2019): what is mixed are compressed differences."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.support import check_size, draw_support
+from zocosmo.core.tape import Tape
+from zocosmo.errors import check_known, check_whole
+from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number, own_directions
+from zocosmo.methods.compressors import lift, rand_q, scaled_signs, top_q
+from zocosmo.oracle import TwoQuery, estimate
+
+PRIVATE = ("indexed", "plain", "delta", "entropy")
+CODECS_OF = {  # a support that depends on private values can never be left to the tape
+    "top_k": PRIVATE,
+    "rand_k": ("values", *PRIVATE),
+    "sign": ("scaled_signs",),
+}
+
+
+class ChocoState(NamedTuple):
+    x: Values  # (…, n, d) states
+    x_hat: Values  # (…, n, d) what neighbours believe of them
+    s: Values  # (…, n, d) Σ_j w_ij x̂_j
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choco(Method):
+    """CHOCO-SGD: each node tells its neighbours, compressed, how far they are from knowing its state
+
+        y  = x − η ĝ
+        Q  = C(y − x̂)
+        x̂⁺ = x̂ + Q,   s⁺ = s + W Q
+        x⁺ = y + γ (s⁺ − x̂⁺)
+
+    ĝ along a dense direction of each node's own. x̂ = s = the common start, which is public: the authors'
+    zeros, where they start. `top_k` and `rand_k` keep q entries as they are, `sign` a bit of each entry and
+    their mean magnitude; the compressor says how messages can be charged.
+    """
+
+    kind: ClassVar[str] = "choco"
+    codecs: ClassVar[tuple[str, ...]] = (*PRIVATE, "values", "scaled_signs")
+
+    q: int
+    gamma: float = 0.1
+    compressor: Literal["top_k", "rand_k", "sign"] = "top_k"
+
+    def __post_init__(self) -> None:
+        check_known("compressor", self.compressor, CODECS_OF)
+        object.__setattr__(self, "codecs", CODECS_OF[self.compressor])
+        super().__post_init__()
+        check_whole("q", self.q, 1)
+        check_number("gamma", self.gamma, 0)
+
+    def check(self, world: World) -> None:
+        check_size(world.d, self.q)
+
+    def init(self, x: Values) -> ChocoState:
+        known = np.broadcast_to(x[..., :1, :], x.shape)  # where all start, or where node 0 does
+        return ChocoState(x, known.copy(), known.copy())
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        drawn = own_directions(world, tape, t, world.d)
+        if self.compressor != "rand_k":
+            return drawn
+        nodes, where = np.arange(world.graph.n), np.asarray(t)[..., None]
+        supports = draw_support(tape[..., None], where, nodes, d=world.d, q=self.q)
+        return drawn._replace(choice=supports.index)  # of all nodes, here and elsewhere
+
+    def step(self, t: int, state: ChocoState, draw: Draw, channel: Channel) -> Step:
+        x, x_hat, s = state
+        slope = yield TwoQuery(x, draw.u, self.mu)
+        y = x - self.eta_at(t) * estimate(draw.u, slope)
+        Q, WQ = self._exchange(y - x_hat, draw, channel)
+        x_hat, s = x_hat + Q, s + WQ
+        return ChocoState(y + self.gamma * (s - x_hat), x_hat, s)
+
+    def _exchange(self, v: Values, draw: Draw, channel: Channel) -> tuple[Values, Values]:
+        """Q = C(v) as the wire brings it, since the sender, too, goes by what was heard; and W Q."""
+        if self.compressor == "sign":
+            Q = scaled_signs(v, channel.wire)
+            return Q, channel.mix(Q, price="scaled_signs")
+        if draw.choice is None:
+            at, values = top_q(v, self.q)
+        else:
+            at = draw.choice[..., channel.nodes, :]
+            values = rand_q(v, at, unbiased=False)
+        sent = channel.wire.round(values)
+        return lift(sent, at, channel.d), channel.mix_lifted(sent, at, draw.choice)

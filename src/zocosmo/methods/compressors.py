@@ -1,0 +1,73 @@
+"""Compressors of other people's methods: what is left of a vector, and what a receiver makes of it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.channel import Wire
+
+Values = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+def top_q(v: Values, q: int) -> tuple[Index, Values]:
+    """Exactly q entries of largest magnitude, ties to the lowest index, in ascending order: (index, values).
+
+    >>> top_q(np.array([1.0, -3.0, 3.0, -3.0]), 2)[0].tolist()
+    [1, 2]
+    """
+    size = np.nan_to_num(np.abs(v), nan=-1.0, posinf=np.inf)
+    bar = np.partition(size, -q, axis=-1)[..., -q, None]
+    above, level = size > bar, size == bar
+    room = q - above.sum(axis=-1, keepdims=True)
+    taken = above | (level & (level.cumsum(axis=-1) <= room))
+    index = np.nonzero(taken)[-1].reshape(*v.shape[:-1], q)
+    return index, np.take_along_axis(v, index, axis=-1)
+
+
+def rand_q(v: Values, index: Index, *, unbiased: bool) -> Values:
+    """The entries of v on a uniform support, (…, q) of (…, d).
+
+    As they are, they are a contraction: E‖C(v) − v‖² = (1 − q/d) ‖v‖². Times d/q they are `unbiased`:
+    E C(v) = v, at a variance of (d/q − 1) ‖v‖².
+    """
+    entries = np.take_along_axis(v, index, axis=-1)
+    return entries * (v.shape[-1] / index.shape[-1]) if unbiased else entries
+
+
+def scaled_signs(v: Values, wire: Wire) -> Values:
+    """(‖v‖₁/d) sign(v), the scale as it crosses the wire; sign(0) = +1, since a bit has two values.
+
+    A contraction: ‖C(v) − v‖² = ‖v‖² − ‖v‖₁²/d.
+
+    >>> from zocosmo.channel import WIRES
+    >>> scaled_signs(np.array([3.0, 0.0, -6.0]), WIRES["f64"]).tolist()
+    [3.0, 3.0, -3.0]
+    """
+    scale = wire.round(np.abs(np.ascontiguousarray(v)).sum(axis=-1, keepdims=True) / v.shape[-1])
+    return np.where(v < 0, -scale, scale)
+
+
+def lift(values: Values, index: Index, d: int) -> Values:
+    """Σ_k v_k e_{s_k} of every row: (…, d), 0 off the support."""
+    lifted = np.zeros((*values.shape[:-1], d), values.dtype)
+    np.put_along_axis(lifted, index, values, axis=-1)
+    return lifted
+
+
+def mean_of_nodes(v: Values) -> Values:
+    """(1/n) Σ_i v_i as a server adds it up, in ascending order: (…, 1, d) of (…, n, d)."""
+    total = v[..., :1, :].copy()
+    for i in range(1, v.shape[-2]):
+        total += v[..., i : i + 1, :]
+    total /= v.shape[-2]
+    return total
+
+
+def union(index: Index, d: int) -> NDArray[np.bool_]:
+    """Which of d coordinates at least one node has: (…, 1, d) of (…, n, q)."""
+    flat = index.reshape(*index.shape[:-2], 1, -1)
+    named = np.zeros((*flat.shape[:-1], d), bool)
+    np.put_along_axis(named, flat, True, axis=-1)
+    return named

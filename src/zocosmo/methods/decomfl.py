@@ -1,0 +1,147 @@
+"""DeComFL: a server that sends scalars only, and nodes that replay what they missed."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.channel import Channel
+from zocosmo.core.normals import normals
+from zocosmo.core.support import Direction
+from zocosmo.core.tape import Tape
+from zocosmo.errors import check_whole
+from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World
+from zocosmo.methods.server import average, check_participants, participants
+from zocosmo.oracle import TwoQuery
+
+Mask = NDArray[np.bool_]
+
+
+class DeComFLState(NamedTuple):
+    x: Values  # (…, n, d) the model of each node, as of the start of round `last`
+    w: Values  # (…, 1, d) the server's model
+    last: NDArray[np.int64]  # (…, n) the round in which a node last took part
+    history: Values  # (…, h, KP) averaged scalars of the last h rounds: all that some node still lacks
+    rates: Values  # (…, h, 1) η/P of these rounds, which everyone knows
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeComFL(Method):
+    """DeComFL: scalars up, averaged scalars down; whoever slept replays the rounds it missed (Li et al. 2025)
+
+        x_i ← x_i − (η_τ/P) Σ_p s̄_τkp z_τkp   for τ from last_i to t − 1, k = 1…K
+        s_ikp = slope of f_i along z_tkp at y_ik,   y_i1 = x_i,   y_i,k+1 = y_ik − (η_t/P) Σ_p s_ikp z_tkp
+        s̄_t   = mean of s_i over those who take part;   w⁺ = w − (η_t/P) Σ_kp s̄_tkp z_tkp
+
+    Gaussian z are shared by all, y is thrown away, and x_i after replay is w to the bit. Each missed round is
+    a message of KP averages. Under seed_scalar each of them comes with its seed, and so do KP seeds of round
+    t; nodes never send seeds. Under values the tape gives them all.
+    """
+
+    kind: ClassVar[str] = "decomfl"
+    codecs: ClassVar[tuple[str, ...]] = ("seed_scalar", "values")
+    server: ClassVar[bool] = True
+
+    perturbations: int = 1
+    local_steps: int = 1
+    participants: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("perturbations", self.perturbations, 1)
+        check_whole("local_steps", self.local_steps, 1)
+        check_whole("participants", self.participants)
+
+    def check(self, world: World) -> None:
+        super().check(world)
+        check_participants(self.participants, world.graph.n)
+
+    @property
+    def scalars(self) -> int:
+        """Of a node in a round: KP."""
+        return self.local_steps * self.perturbations
+
+    def init(self, x: Values) -> DeComFLState:
+        lead, n = x.shape[:-2], x.shape[-2]
+        history, rates = (np.zeros((*lead, 0, size), x.dtype) for size in (self.scalars, 1))
+        return DeComFLState(x, x[..., :1, :].copy(), np.zeros((*lead, n), np.int64), history, rates)
+
+    def size(self, t: int, d: int) -> int:
+        return self.scalars * d
+
+    def model(self, state: DeComFLState) -> Values:
+        return np.asarray(state.w[..., 0, :], np.float64)
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        t = np.asarray(t)
+        ids = t[..., None, None], np.arange(self.scalars)[:, None]
+        z = normals(tape[..., None, None], "normal", *ids, size=world.d)
+        taking = participants(tape, t, world.graph.n, self.participants)
+        return Draw(Direction(np.arange(world.d), world.d, z), active=taking)
+
+    def step(self, t: int, state: DeComFLState, draw: Draw, channel: Channel) -> Step:
+        x, w, last, history, rates = state
+        active = np.ones(last.shape, bool) if draw.active is None else draw.active
+        self._catch_up(t, state, draw, active, channel)
+        channel.down(np.arange(self.scalars), active, price="seeds", only="seed_scalar")  # of this round
+        rate = np.full_like(w[..., :1], self.eta_at(t) / self.perturbations)
+        own = yield from self._local(x, rate, draw)
+        heard = channel.up(own, draw.active, price="values", of=self.scalars)
+        mean = channel.wire.round(average(heard, draw.active))  # the server too goes by what nodes will hear
+        w = self._apply(w, rate, mean, directions(draw, x)[..., None, :, :])
+        last = np.where(active, t, last)
+        lacking = slice(int(last.min()) - t - 1, None)
+        history = np.concatenate([history, mean], axis=-2)[..., lacking, :]
+        rates = np.concatenate([rates, rate], axis=-2)[..., lacking, :]
+        return DeComFLState(x, w, last, history, rates)
+
+    def _catch_up(self, t: int, state: DeComFLState, draw: Draw, active: Mask, channel: Channel) -> None:
+        """Bring those who take part to the server's model, round by round; x changes in place."""
+        x, _, last, history, rates = state
+        for tau in range(t - history.shape[-2], t):
+            late = active & (last <= tau)
+            if not late.any():
+                continue
+            mean = channel.down(history[..., tau - t, None, :], late, of=self.scalars)
+            assert draw.earlier is not None
+            z = directions(draw.earlier(tau), x)
+            rows = np.nonzero(late)
+            run = rows[:-1]
+            x[rows] = self._apply(x[rows], rates[..., tau - t, :][run], mean[..., 0, :][run], z[run])
+
+    def _local(self, y: Values, rate: Values, draw: Draw) -> Generator[TwoQuery, Values, Values]:
+        """The slopes that K steps from y ask for, (…, n, KP). Where they lead is thrown away."""
+        z, own = directions(draw, y)[..., None, :, :], np.empty((*y.shape[:-1], self.scalars), y.dtype)
+        for k, now in enumerate(self._steps):
+            for j in range(now.start, now.stop):
+                own[..., j : j + 1] = yield TwoQuery(y, draw.one(j), self.mu, draw.active)
+            if k + 1 < self.local_steps:
+                y = descend(y, rate, own[..., now], z[..., now, :])
+        return own
+
+    def _apply(self, y: Values, rate: Values, scalars: Values, z: Values) -> Values:
+        """All K steps of a round with averaged scalars: the server's arithmetic and that of a replay."""
+        for now in self._steps:
+            y = descend(y, rate, scalars[..., now], z[..., now, :])
+        return y
+
+    @property
+    def _steps(self) -> list[slice]:
+        """Which P of the KP belong to each local step."""
+        return [slice(k, k + self.perturbations) for k in range(0, self.scalars, self.perturbations)]
+
+
+def directions(draw: Draw, x: Values) -> Values:
+    """The directions of a round in the type of x, (…, KP, d)."""
+    return draw.u.signs[..., 0, :].astype(x.dtype, copy=False)
+
+
+def descend(y: Values, rate: Values, scalars: Values, z: Values) -> Values:
+    """y − (η/P) Σ_p s_p z_p, in the same order wherever it is done: scalars (…, P), z (…, P, d)."""
+    total = scalars[..., :1] * z[..., 0, :]
+    for p in range(1, scalars.shape[-1]):
+        total += scalars[..., p, None] * z[..., p, :]
+    moved: Values = y - rate * total
+    return moved

@@ -1,0 +1,43 @@
+"""FeedSign: one bit up, one bit down."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.normals import normals
+from zocosmo.core.support import Direction
+from zocosmo.core.tape import Tape
+from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World
+from zocosmo.oracle import TwoQuery
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedSign(Method):
+    """FeedSign: nodes vote on one shared Gaussian direction, all follow the majority (Cai et al. 2025)
+
+        v_i = sign of the slope of f_i along z_t        v = sign Σ_i v_i
+        x⁺  = x − η v z_t
+
+    A bit has no third value: slopes of 0 and ties of an even n count as +1. That favours nothing, since −z is
+    as likely as z and leaves a tie a tie. The round is the seed; the length of a step is η‖z‖ whatever the
+    slopes are, so η must fall for x to settle.
+    """
+
+    kind: ClassVar[str] = "feedsign"
+    codecs: ClassVar[tuple[str, ...]] = ("votes",)
+    server: ClassVar[bool] = True
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        z = normals(tape[..., None], "normal", np.asarray(t)[..., None], size=world.d)
+        return Draw(Direction(np.arange(world.d), world.d, z))
+
+    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+        x, u = state.x, draw.u
+        slope = yield TwoQuery(x, u, self.mu)
+        votes = channel.up(np.where(slope < 0, -1, 1).astype(x.dtype), price="votes")
+        total = votes.sum(axis=-2, keepdims=True)  # whole numbers: no order of adding them rounds
+        vote = channel.down(np.where(total < 0, -1, 1).astype(x.dtype), price="votes")
+        x -= self.eta_at(t) * (vote * u.signs.astype(x.dtype, copy=False))
+        return State(x)

@@ -1,0 +1,106 @@
+"""MARINA (Gorbunov, Burlachenko, Li, Richtárik 2021): compressed differences of gradients, with refreshes."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.normals import uniforms
+from zocosmo.core.support import Direction, check_size, draw_signs, draw_support
+from zocosmo.core.tape import Tape
+from zocosmo.errors import check_whole
+from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number
+from zocosmo.methods.compressors import lift, mean_of_nodes, rand_q, union
+from zocosmo.oracle import TwoQuery, estimate
+
+Probability = Annotated[float, "of public coins: runs of one batch share it"]
+
+
+class MarinaState(NamedTuple):
+    x: Values  # (…, n, d) models, all alike
+    g: Values  # (…, n, d) the estimate they step by, all alike
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marina(Method):
+    """MARINA: nodes send how their estimates differ at two points, Rand-q, and now and then all of them
+
+        x⁺ = x − η g
+        g⁺ = (1/n) Σ_i ĝ_i(x⁺)                              with probability `refresh`, and in round 0
+        g⁺ = g + (1/n) Σ_i (d/q) P_i (ĝ_i(x⁺) − ĝ_i(x))      otherwise
+
+    ĝ_i averages two-query estimates along `directions` dense directions; both points see the same of them,
+    and the same sample. The tape gives coins and supports. A round costs 2 queries a direction at x⁺, and
+    without a refresh 2 more at x. The server answers on the union of the supports.
+    """
+
+    kind: ClassVar[str] = "marina"
+    codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
+    server: ClassVar[bool] = True
+
+    q: int
+    refresh: Probability = 0.05
+    directions: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("q", self.q, 1)
+        check_number("refresh", self.refresh, 0, 1)
+        check_whole("directions", self.directions, 1)
+
+    def check(self, world: World) -> None:
+        check_size(world.d, self.q)
+
+    def init(self, x: Values) -> MarinaState:
+        return MarinaState(x, np.zeros_like(x))
+
+    def size(self, t: int, d: int) -> int:
+        return self.directions * d + self.q
+
+    def model(self, state: MarinaState) -> Values:
+        return np.asarray(state.x[..., 0, :], np.float64)  # all are the server's
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        """Directions by (t, node); supports in `choice`; who asks at both points, all or none, `active`."""
+        d, k, nodes = world.d, self.directions, world.nodes
+        coin = uniforms(tape, "refresh", t, size=1) < self.refresh
+        sparse = ~(coin | (np.asarray(t)[..., None] == 0))
+        tape, t = tape[..., None], np.asarray(t)[..., None]
+        signs = draw_signs(tape, t, nodes, q=k * d)
+        signs = np.ascontiguousarray(np.moveaxis(signs.reshape(*signs.shape[:-1], k, d), -2, -3))
+        supports = draw_support(tape, t, nodes, d=d, q=self.q)
+        active = np.broadcast_to(sparse, (*sparse.shape[:-1], len(nodes)))
+        return Draw(Direction(np.arange(d), d, signs), active=active, choice=supports.index)
+
+    def step(self, t: int, state: MarinaState, draw: Draw, channel: Channel) -> Step:
+        (x, g), at, sparse = state, draw.choice, draw.active
+        assert at is not None
+        assert sparse is not None
+        y = x - self.eta_at(t) * g
+        whole, change = yield from self._estimates(x, y, draw)
+        all_of = channel.up(whole, ~sparse)
+        some = lift(channel.up(rand_q(change, at, unbiased=True), sparse), at, channel.d)
+        keeps = sparse[..., :1, None]
+        mean = mean_of_nodes(np.where(keeps, some, all_of))
+        sizes = np.where(keeps[..., 0], union(at, channel.d).sum(axis=-1), channel.d)
+        heard = channel.down_some(mean, sizes)
+        return MarinaState(y, np.where(keeps, g + heard, heard))
+
+    def _estimates(
+        self, x: Values, y: Values, draw: Draw
+    ) -> Generator[TwoQuery, Values, tuple[Values, Values]]:
+        """ĝ(y) and, where it is used, ĝ(y) − ĝ(x), summed over the directions in order."""
+        whole, change, sparse = np.zeros_like(y), np.zeros_like(y), draw.active
+        both = bool(np.any(sparse))
+        for k in range(self.directions):
+            u = draw.one(k)
+            slope = yield TwoQuery(y, u, self.mu)
+            whole += estimate(u, slope)
+            if both:
+                before = yield TwoQuery(x, u, self.mu, sparse)
+                change += estimate(u, slope - before)
+        whole /= self.directions
+        change /= self.directions
+        return whole, change

@@ -1,0 +1,80 @@
+"""Sparse-MeZO: MeZO on the small weights alone (Liu et al. 2024)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.support import Direction
+from zocosmo.core.tape import Tape
+from zocosmo.methods.base import Draw, Rounds, Step, Values, World, check_number
+from zocosmo.methods.matrices import shapes_of
+from zocosmo.methods.mezo import Alone, own_normals
+from zocosmo.oracle import TwoQuery, estimate
+
+
+class SparseMezoState(NamedTuple):
+    x: Values  # (…, n, d) states
+    bound: Values  # (…, n, d) the most that an entry's size may be to take part
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseMezo(Alone):
+    """Sparse-MeZO: only entries below a bound are shifted and moved
+
+        z′ = z where |x| ≤ h, else 0,   z ~ N(0, I)
+        x⁺ = x − η s z′
+
+    h is, in each matrix, the `sparsity`-quantile of |x| at the start, and who is below it is looked up anew
+    in every round. A matrix that starts at zero, as half of an adapter does, has no small entries to tell
+    from large ones: all of it takes part (our decision; the authors tune whole models).
+    """
+
+    kind: ClassVar[str] = "sparse_mezo"
+
+    sparsity: float = 0.75
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("sparsity", self.sparsity, 0, 1, open_below=True, open_above=True)
+
+    def check(self, world: World) -> None:
+        super().check(world)
+        shapes_of(world)
+
+    def init(self, x: Values) -> SparseMezoState:
+        return SparseMezoState(x, np.full_like(x, np.inf))  # round 0 knows the matrices
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        draw = own_normals(world, tape, t)
+        sizes = np.array([rows * cols for rows, cols in shapes_of(world)])
+        return draw._replace(shared=(np.broadcast_to(sizes, (*draw.u.signs.shape[:-2], len(sizes))),))
+
+    def step(self, t: int, state: SparseMezoState, draw: Draw, channel: Channel) -> Step:
+        x, bound = state
+        if t == 0:
+            sizes = draw.shared[0].reshape(-1, draw.shared[0].shape[-1])[0].tolist()
+            bound = bounds(x, sizes, self.sparsity)
+        small = np.abs(x) <= bound
+        z = Direction(draw.u.index, draw.u.d, np.where(small, draw.u.signs, x.dtype.type(0)))
+        s = yield TwoQuery(x, z, self.mu)
+        x -= self.eta_at(t) * estimate(z, s)
+        return SparseMezoState(x, bound)
+
+
+def bounds(x: Values, sizes: list[int], sparsity: Any) -> Values:
+    """Of every entry, the ⌈sparsity · size⌉-th smallest |x| in its matrix; infinite where that is 0.
+
+    >>> bounds(np.array([[3.0, -1.0, 2.0, 4.0, 0.0, 0.0]]), [4, 2], 0.5).tolist()
+    [[2.0, 2.0, 2.0, 2.0, inf, inf]]
+    """
+    out, at = np.empty_like(x), 0
+    for size in sizes:
+        ordered = np.sort(np.abs(x[..., at : at + size]), axis=-1)
+        rank = np.clip(np.ceil(np.multiply(sparsity, size)).astype(np.int64), 1, size) - 1
+        where = np.broadcast_to(rank, (*x.shape[:-1], 1))
+        level = np.take_along_axis(ordered, where, axis=-1)
+        out[..., at : at + size] = np.where(level > 0, level, np.inf)
+        at += size
+    return out

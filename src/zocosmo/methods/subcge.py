@@ -1,0 +1,91 @@
+"""SubCGE: SeedFlood in a shared low-rank subspace (Kim and Lee 2026)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from zocosmo.channel import Channel
+from zocosmo.core.support import Direction, draw_signs, draw_support
+from zocosmo.core.tape import Tape
+from zocosmo.errors import check_whole
+from zocosmo.methods.base import Draw, Rounds, State, Step, Values, World
+from zocosmo.methods.matrices import Factors, draw_factors, low_rank, shapes_of
+from zocosmo.methods.seedflood import Flooding
+from zocosmo.oracle import TwoQuery
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subcge(Flooding):
+    """SubCGE: a node's direction is one coordinate of a subspace that all share, so updates add up in it
+
+        u_j = ε_j U e_a e_bᵀ Vᵀ,   (a, b) uniform, ε_j = ±1
+        A   = Σ_j s_j ε_j e_a e_bᵀ
+        x⁺  = x − (η/N) U A Vᵀ
+
+    N messages cost N additions and one product of r · d multiplications. Matrices have pairs and signs of
+    their own; U and V are standard normal and renewed every `refresh` rounds. So E s u = U Uᵀ G V Vᵀ / r²,
+    and G itself over subspaces: nothing is scaled, no rank is too high, and a vector is a matrix like any.
+    The signs are ours: without them the matrices' means would leak into each other.
+    """
+
+    kind: ClassVar[str] = "subcge"
+
+    rank: int
+    refresh: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("rank", self.rank, 1)
+        check_whole("refresh", self.refresh, 1)
+
+    def check(self, world: World) -> None:
+        super().check(world)
+        shapes_of(world)
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+        shapes, r = shapes_of(world), self.rank
+        spaces = draw_factors(tape, t, shapes, [r] * len(shapes), self.refresh)
+        at = draw_coordinates(tape, t, world.graph.n, len(shapes), r)
+        index, signs = at.index[..., world.nodes, :] % r**2, at.signs[..., world.nodes, :]
+
+        def part(k: int) -> Values:
+            pairs = (index[..., k, None] // r, index[..., k, None] % r)
+            u, v = (
+                np.take_along_axis(side, pair, axis=-2) for side, pair in zip(spaces[k], pairs, strict=True)
+            )
+            outer: Values = (signs[..., k, None] * u)[..., :, None] * v[..., None, :]
+            return outer.reshape(*outer.shape[:-2], -1)
+
+        dense = np.concatenate([part(k) for k in range(len(shapes))], axis=-1)
+        u = Direction(np.arange(world.d), world.d, dense)
+        return Draw(u, everyone=at, shared=tuple(side for space in spaces for side in space))
+
+    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+        x, u = state.x, draw.u
+        slope = yield TwoQuery(x, u, self.mu)
+        s = channel.pass_on(slope)
+        assert draw.everyone is not None
+        spaces = [side.astype(x.dtype, copy=False) for side in draw.shared]
+        total = apply(s, draw.everyone, spaces)
+        x -= (self.eta_at(t) / s.shape[-2]) * total[..., None, :]
+        return State(x)
+
+
+def draw_coordinates(tape: Tape, t: Rounds, n: int, matrices: int, r: int) -> Direction:
+    """Of every node and matrix k one signed coordinate: k r² + a r + b, in all (…, n, matrices)."""
+    each, k = tape[..., None, None], np.arange(matrices)
+    ids = np.asarray(t)[..., None, None], np.arange(n)[:, None], k
+    pairs = draw_support(each, *ids, d=r * r, q=1).index[..., 0]
+    return Direction(pairs + k * r * r, matrices * r * r, draw_signs(each, *ids, q=1)[..., 0])
+
+
+def apply(s: Values, at: Direction, spaces: list[Values]) -> Values:
+    """Σ_j s_j u_j, (…, d): messages s (…, N, 1) are gathered in A, and U A Vᵀ is taken once."""
+    A, values = np.zeros((*s.shape[:-2], at.d), s.dtype), s * at.signs.astype(s.dtype, copy=False)
+    run = np.arange(A.size // at.d).reshape(*s.shape[:-2], 1, 1) * at.d
+    np.add.at(A.reshape(-1), (at.index + run).reshape(-1), values.reshape(-1))  # in the order of nodes
+    r = spaces[0].shape[-2]
+    by_matrix = A.reshape(*A.shape[:-1], -1, r, r)
+    parts = [low_rank(Factors(*spaces[2 * k : 2 * k + 2]), by_matrix[..., k, :, :]) for k in range(at.q)]
+    return np.concatenate(parts, axis=-1)

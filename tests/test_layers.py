@@ -846,6 +846,7 @@ OUTSIDE = {
     "planner": {"numpy", "scipy"},
     "checks": {"numpy"},
     "reproduce": {"numpy", "pandas"},
+    "compare": {"numpy", "pandas"},
     "dist": {"numpy", "torch", "cryptography", "google_crc32c", "safetensors", "typer"},
     "torch": {"numpy", "torch"},
     "llm": {

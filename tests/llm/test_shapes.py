@@ -10,8 +10,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from llm.tiny import tiny_folder  # noqa: E402
+from methods.cases import small  # noqa: E402
 from zocosmo.dist.engine import Host  # noqa: E402
-from zocosmo.graphs.graph import ring  # noqa: E402
+from zocosmo.graphs.graph import complete, ring  # noqa: E402
 from zocosmo.methods import METHODS  # noqa: E402
 from zocosmo.problems.language import llm  # noqa: E402
 from zocosmo.sim.engine import Run, Simulation  # noqa: E402
@@ -67,6 +68,19 @@ def test_methods_run_on_adapters_and_move_them(make, name, queries):
     assert (x.dtype, told.queries.tolist()) == (np.dtype("float32"), [18])
     assert (x != problem.x0).any(axis=1).all()
     assert told.bits["seed_scalar"].sum() > 0 if "seed_scalar" in told.bits else told.stages.tolist() == [0]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_fine_tune_and_draws_ahead_as_it_draws(make, name):
+    """The problem has the next round drawn while a forward runs; a run without that has the same bits."""
+    run = Run(small(name, eta=ETA, mu=0.01, q=8), complete(3), make(queries="fused"), 1)
+    ahead, plain = Simulation([run], dtype="float32"), Simulation([run], dtype="float32")
+    plain.problem.prepare = None
+    for _ in range(3):
+        ahead.round()
+        plain.round()
+    assert np.isfinite(ahead.states()).all()
+    assert ahead.states().tobytes() == plain.states().tobytes()
 
 
 @pytest.mark.parametrize("name", FORWARD)

@@ -32,6 +32,7 @@ TUNE_KEYS: dict[str, tuple[Any, Any]] = {
     "seeds": (list[int | str], ...),
     "settings": (int, ...),
     "eta": (Any, ...),
+    "by": (str | None, None),  # the metric that chooses; None: that of the problem
 }
 MOST_SETTINGS = 10_000
 
@@ -103,7 +104,15 @@ def _contest(
     )
     _check_labels(config, problem, found)
     return Contest(
-        problem, metric["metric"], tuple(base["budgets"]), queries, found, config, base, f"{name}: {problem}"
+        problem,
+        metric["metric"],
+        tune["by"] or metric["metric"],
+        tuple(base["budgets"]),
+        queries,
+        found,
+        config,
+        base,
+        f"{name}: {problem}",
     )
 
 

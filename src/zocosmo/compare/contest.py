@@ -63,6 +63,7 @@ class Contest:
 
     name: str
     metric: str
+    chosen_by: str  # the metric of the pilot that chooses settings
     budgets: tuple[int, ...]  # ascending
     queries: int | None
     candidates: tuple[Candidate, ...]

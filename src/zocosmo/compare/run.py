@@ -41,7 +41,7 @@ def compare(
     """Run what is not yet run, choose, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(comparison.pilot_seeds) for contest in comparison.contests]
     for contest, plan in zip(comparison.contests, pilots, strict=True):
-        check_measured(plan, contest.metric)
+        check_measured(plan, contest.metric, contest.chosen_by)
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
@@ -88,7 +88,7 @@ def write_all(results: Sequence[Result], out: Path) -> None:
         for name, grid in grids(result):
             _write_grid(out / result.contest.name / name, grid)
     _write_grid(out / "winners", winners_grid(results))
-    rows = [row for r in results for row in settings_rows(r.contest.name, r.contest.metric, r.chosen)]
+    rows = [row for r in results for row in settings_rows(r.contest.name, r.contest.chosen_by, r.chosen)]
     file = io.StringIO()
     writer = csv.DictWriter(file, rows[0], lineterminator="\n")
     writer.writeheader()

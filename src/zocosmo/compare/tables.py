@@ -93,7 +93,7 @@ def field_note(result: Result, metric: str, columns: Sequence[Mapping[str, Any]]
     seeds = result.rows["seed"].nunique()
     tuned = f"Every method with the best of {len(contest.candidates[0].grid)} settings on pilot seeds"
     note = f"{contest.name}: {metric}, {better}, mean ± std over {seeds} seeds, at equal bits or queries per "
-    note += f"node; rounds: completed at {contest.budgets[-1]:,} bits. {tuned}, by {contest.metric} there."
+    note += f"node; rounds: completed at {contest.budgets[-1]:,} bits. {tuned}, by {contest.chosen_by} there."
     if any(row["ended"] for row in shown):
         note += " † rounds were over before that much was spent."
     if any(c.edge for c in result.chosen):
@@ -145,7 +145,7 @@ def settings_grid(result: Result) -> Grid:
         eta, found = (NOTHING, NOTHING) if setting is None else (f"{setting['eta']:g}", f"{mean:.4g}")
         tried = f"{len(candidate.grid)}, {lost} diverged" if lost else f"{len(candidate.grid)}"
         rows.append((label, [word(text) for text in (eta, rest or NOTHING, found, tried)]))
-    note = f"{result.contest.name}: the best {result.contest.metric} on pilot seeds at "
+    note = f"{result.contest.name}: the best {result.contest.chosen_by} on pilot seeds at "
     note += f"{result.contest.budgets[-1]:,} bits per node. ‡ eta is the least or the most that was tried."
     return Grid(["eta", "besides", "pilot mean", "settings"], rows, note)
 

@@ -105,9 +105,10 @@ def shape_of(part: Any) -> tuple[int, ...]:
     return found
 
 
-def check_measured(plan: Plan, metric: str) -> None:
-    """Refuse a metric that the problem of a plan does not have, before anything is run."""
-    if metric == "objective":
+def check_measured(plan: Plan, *metrics: str) -> None:
+    """Refuse metrics that the problem of a plan does not have, before anything is run."""
+    if set(metrics) <= {"objective", "local", "disagreement"}:
         return
     now = start(plan, plan.trials[0]).checkpoint()
-    check_known("metric", metric, ["objective", "local", "disagreement", *now.extra])
+    for metric in metrics:
+        check_known("metric", metric, ["objective", "local", "disagreement", *now.extra])

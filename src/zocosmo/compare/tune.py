@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def choose_all(rows: "pd.DataFrame", contest: Contest) -> list[Chosen]:
     """What the pilot of a contest says of each candidate."""
     parts = {str(method): part for method, part in rows.groupby("method", sort=False, observed=True)}
-    return [choose(parts, candidate, contest.budgets[-1], contest.metric) for candidate in contest.candidates]
+    return [
+        choose(parts, candidate, contest.budgets[-1], contest.chosen_by) for candidate in contest.candidates
+    ]
 
 
 def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, metric: str) -> Chosen:

@@ -164,8 +164,8 @@ def open_whole(setting: Setting, coordinates: str) -> Whole:
 class Overheard(MemoryChannel):
     """The channel of a node that is alone, charged as if one other listened: what its updates would cost."""
 
-    def __init__(self, graphs: Any, *, d: int, wire: str, codecs: Sequence[str], dtype: DTypeLike) -> None:
-        super().__init__(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype)
+    def __init__(self, graphs: Any, *, codecs: Sequence[str], **options: Any) -> None:
+        super().__init__(graphs, codecs=codecs, **options)
         self._bills = {name: Ledger([(0, 1)], (1,)) for name in codecs}
         self._traffic = Traffic([complete(2)], [(0, 1)])
 

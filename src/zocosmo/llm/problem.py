@@ -157,18 +157,20 @@ class LanguageModel:
             return np.arange(int(np.prod(self.record.shape)))
         return np.flatnonzero(np.broadcast_to(active, self.record.shape))
 
-    def _shifted(self, query: TwoQuery, rows: Index) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """x of the rows on the device, the coordinates that are asked about, and by how much they shift."""
+    def _shifted(
+        self, query: TwoQuery, rows: Index
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+        """x of the rows on the device, the coordinates that are asked about (None: all), and by how much."""
         u, x, wide = query.u, self._tensor(query.x), (*self.record.shape, query.u.q)
         shift = self._shift(query).to(x.dtype)
+        kept = slice(None) if len(rows) == len(x) else torch.from_numpy(rows).to(x.device)
+        if u.q == self.d:
+            return x[kept], None, shift[kept]
         if isinstance(query.x, Rows):
             at = query.x.places(u)
         else:
             at = self._moved(np.broadcast_to(u.index, wide).reshape(-1, u.q))
-        if len(rows) < len(x):
-            kept = torch.from_numpy(rows).to(x.device)
-            x, at, shift = x[kept], at[kept], shift[kept]
-        return x, at, shift
+        return x[kept], at[kept], shift[kept]
 
     def _shift(self, query: TwoQuery) -> torch.Tensor:
         """μ ε of every row, on the device; made ready in the round before, if it was asked to."""
@@ -197,9 +199,11 @@ class LanguageModel:
         )
 
     def _ask_both(
-        self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, t: int, rows: Index
+        self, x: torch.Tensor, at: torch.Tensor | None, shift: torch.Tensor, t: int, rows: Index
     ) -> torch.Tensor:
         """Mean losses at x + shift of the rows on their examples of round t, then at x − shift."""
+        if at is None:
+            return self._ask(torch.cat([x + shift, x - shift]).float(), t, rows, times=2)
         if self.subject.setting.queries == "one_by_one" or len(rows) == 0:
             return self._ask(both_points(x, at, shift), t, rows, times=2)
         return self.subject.backbone.both(x, at, shift, self._ready(t, rows, 2))
@@ -225,8 +229,10 @@ class LanguageModel:
             self.record.limit(self.subject.setting.clip)
         if self.prepare is not None:
             coming = query._replace(u=self.prepare().u)
-            self._shifts = coming.u, coming.mu, self._shift(coming)
-            if isinstance(query.x, Rows):
+            if isinstance(
+                query.x, Rows
+            ):  # of a method that asks along what was drawn, and along nothing else
+                self._shifts = coming.u, coming.mu, self._shift(coming)
                 query.x.places(coming.u)
         if self.subject.setting.queries == "fused" and len(rows):
             self._next = t, rows, self._batch(t, rows).repeat(2)

@@ -47,8 +47,11 @@ class Record:
         self.cut += over
         return np.where(over, np.copysign(limit, step), step)
 
-    def visit(self, at: torch.Tensor, rows: Index) -> None:
-        """Note the coordinates (rows, q) that were asked about; kept on their device."""
+    def visit(self, at: torch.Tensor | None, rows: Index) -> None:
+        """Note the coordinates (rows, q) that were asked about, None for all; kept on their device."""
+        if at is None:
+            self._visited[torch.from_numpy(rows).to(self._visited.device)] = True
+            return
         if self._visited.device != at.device:
             self._visited = self._visited.to(at.device)
         if len(rows) == len(self._visited):

@@ -30,6 +30,7 @@ ARMS = {
     "sst2-global": "global support",
     "sst2-core-tenth": "edge-local I, β = 0, a tenth of the step",
     "sst2-i-1540": "edge-local I, 1,540 rounds",
+    "sst2-i-8": "edge-local I, eight nodes",
     "sst2-i-1540-large": "edge-local I, 1,540 rounds, larger step, no guard",
     "sst2-paper": "the paper's recipe",
 }
@@ -108,6 +109,14 @@ def claims() -> list[Claim]:
         accuracy("sst2-core-tenth"),
     )
     add("SST-2: 1,540 rounds beat 770", accuracy("sst2-i-1540"), accuracy("sst2-i"))
+    eight = accuracy("sst2-i-8")
+    add("SST-2, eight nodes: edge-local I learns", eight, accuracy("sst2-i-8", round_at=0))
+    saved = accuracy("sst2-i-8", bits=indexed_budget("sst2-i-8"))
+    add("SST-2, eight nodes: value-only beats indexed at equal bits (I)", eight, saved)
+    shared = accuracy("sst2-global-8")
+    add("SST-2, eight nodes: edge-local I beats global support at equal bits", eight, shared)
+    add("SST-2, eight nodes: I beats G", eight, accuracy("sst2-g-8"))
+    add("SST-2: eight nodes beat four in 770 rounds (I)", eight, accuracy("sst2-i"))
     large = [accuracy(f"sst2-{arm}-large") for arm in ("i", "g", "s", "global", "i-1540")]
     add("SST-2: a larger step, η = 8e-3, beats the probe's in 770 rounds (I)", large[0], accuracy("sst2-i"))
     add("SST-2: with it, S beats G", large[2], large[1])

@@ -9,12 +9,37 @@ ROOT = Path(__file__).parents[1]
 LOGS = sorted((ROOT / "results" / "small-models").glob("*.csv"))
 
 
-@pytest.fixture(scope="module")
-def verdicts():
-    spec = importlib.util.spec_from_file_location("verdicts", ROOT / "results" / "verdicts.py")
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "results" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    return script("verdicts")
+
+
+def test_the_page_of_the_field_shows_what_the_comparisons_wrote():
+    page = (ROOT / "docs" / "field.md").read_text(encoding="utf-8")
+    assert script("field").filled(page) == page
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "objective"])
+def test_cells_of_the_field_on_a_model_are_those_of_its_log(metric):
+    """Of each method at 100 Mbit: mean and std of the log's rows, as the table has them."""
+    from zocosmo.log import read_log
+    from zocosmo.report.budget import cell
+    from zocosmo.report.tables import rounded
+
+    folder = ROOT / "results" / "field-smollm2"
+    log, table = read_log(folder / "final.csv").rows, (folder / f"{metric}.md").read_text(encoding="utf-8")
+    shown = {row.split("|")[1].split()[0]: row.split("|")[4] for row in table.splitlines()[2:13]}
+    for method, part in log.groupby("method", observed=True):
+        found = cell(part, 100_000_000, metric)
+        mean, std, _ = rounded(found.mean, found.std, 2)
+        assert f"{mean} ± {std}" in shown[str(method)]
 
 
 def test_the_page_shows_what_the_logs_say(verdicts):

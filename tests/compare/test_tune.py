@@ -65,3 +65,9 @@ def test_where_nothing_came_through_nothing_is_chosen():
     found = choose(logs, candidate(0.1), 99.0, "objective")
     assert (found.setting, found.lost) == (None, 1)
     assert math.isnan(found.mean)
+
+
+def test_where_the_budget_pays_for_the_start_alone_the_next_checkpoint_chooses():
+    """What nodes have seen themselves is nan there, and everything else alike."""
+    logs = parts({"m eta=0.1": [[math.nan, 3, 1]], "m eta=0.2": [[math.nan, 2, 8]]}, metric="local")
+    assert choose(logs, candidate(0.1, 0.2), 9.0, "local")[1:4] == ({"eta": 0.2}, 2.0, 0)

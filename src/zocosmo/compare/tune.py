@@ -20,7 +20,8 @@ def choose_all(rows: "pd.DataFrame", contest: Contest) -> list[Chosen]:
 
 
 def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, metric: str) -> Chosen:
-    """The setting with the best mean over the pilot's seeds at the last checkpoint that `bits` pay for.
+    """The setting with the best mean over the pilot's seeds at the last checkpoint that `bits` pay for, or the
+    first after the start.
 
     One that diverged on any seed is out. Of equals it is the one with the smaller eta, then the first.
     """
@@ -37,8 +38,14 @@ def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, 
 
 
 def score(part: "pd.DataFrame", bits: float, metric: str) -> float:
-    """The mean of one setting; nan where a run diverged, be it after the budget was spent."""
-    return math.nan if part["diverged"].any() else cell(part, bits, metric).mean
+    """The mean of one setting; nan where a run diverged, be it after the budget was spent.
+
+    At the start all settings are alike, so where the budget pays for no more, the next checkpoint counts.
+    """
+    if part["diverged"].any():
+        return math.nan
+    moved = part[part["round"] > 0].groupby("trial")["bits"].min()
+    return cell(part, max(bits, float(moved.max())) if len(moved) else bits, metric).mean
 
 
 def settings_rows(problem: str, metric: str, chosen: Sequence[Chosen]) -> Iterator[dict[str, object]]:

@@ -34,6 +34,7 @@ def run(capfd, monkeypatch, tmp_path):
     """The command in this process, in an empty folder: exit code, stdout, stderr; children included."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "server.yaml").write_text(SMALL.replace("cosmo, q: 2", "feedsign"))
 
     def call(*line):
         monkeypatch.setattr(sys, "argv", ["zocosmo", *line])
@@ -119,6 +120,7 @@ def test_without_a_number_there_is_a_process_for_each_node_of_the_smallest_graph
         (["small.yaml", "--backend", "smoke"], "backend 'smoke' is not known"),
         (["small.yaml", "--deadline", "0"], "a deadline is a number of seconds above 0, got 0"),
         (["small.yaml", "--listen", "203.0.113.7"], "'203.0.113.7' is no address of this machine"),
+        (["server.yaml"], "feedsign needs a server and processes are peers"),
         (["small.yaml", "--out", "other"], "other holds a study of another plan"),
     ],
 )

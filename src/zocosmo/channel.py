@@ -93,6 +93,7 @@ class Channel(ABC):
         self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
         links = sorted({link for graph in set(self.graphs) for link in graph.links})
         self.has_server = server
+        self.at_most = False  # whether messages of private sizes are charged at the longest they may be
         if server:
             links = sorted(
                 [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
@@ -208,9 +209,12 @@ class Channel(ABC):
         self._serve_some(sizes, up=True)
         return self.wire.round(values)
 
-    def down_some(self, values: Values, sizes: Index) -> Values:
-        """Q(values) of the server at every node, (…, 1, d), of which it sends `sizes`, (…, 1): see above."""
-        self._serve_some(sizes, up=False)
+    def down_some(self, values: Values, sizes: Index, *, most: int = 0) -> Values:
+        """Q(values) of the server at every node, (…, 1, d), of which it sends `sizes`, (…, 1): see above.
+
+        With `most` the sizes are private, and never above it.
+        """
+        self._serve_some(np.full_like(sizes, most) if most and self.at_most else sizes, up=False)
         return self.wire.round(values)
 
     def ledger(self, codec: str) -> Ledger:

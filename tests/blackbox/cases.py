@@ -11,11 +11,12 @@ from zocosmo.problems import rosenbrock
 
 PROBLEM = rosenbrock(4, 1, d=6)
 SMALL = {"q": 2, "eta": 2e-3, "mu": 0.01}
+MORE = {"rank": 2, "directions": 2, "calibration": 4}  # of methods that know them
 
 
 def build(name, **change):
     known = {field.name for field in fields(METHODS[name])}
-    return METHODS[name](**{k: v for k, v in {**SMALL, **change}.items() if k in known})
+    return METHODS[name](**{k: v for k, v in {**SMALL, **MORE, **change}.items() if k in known})
 
 
 def make(method, graph=None, **options):

@@ -1,12 +1,12 @@
 """A whole run in one call, with a result as SciPy's optimisers give it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from numpy import finfo
+from numpy import broadcast_to, finfo
 from numpy.typing import ArrayLike
 
 from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes, is_number
@@ -18,11 +18,13 @@ from zocosmo.graphs.graph import GRAPHS, Graph, ring
 from zocosmo.graphs.listed import Chosen
 from zocosmo.methods import METHODS
 from zocosmo.methods.base import Method, World, check_number
+from zocosmo.methods.mezo import Alone
 from zocosmo.oracle import Oracle, Problem, objective
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
+SUGGESTED = ("q", "eta", "mu")
 DONE, SPENT, STOPPED, DIVERGED, FAILED, INTERRUPTED = range(6)
 
 
@@ -57,11 +59,12 @@ def minimize(
 
     `fun` is f(x) → number for all nodes, a list with one for each, or an oracle. Without a graph two nodes
     are joined, more form a ring. x0 is one start (d,), or one for each node (n, d): `result.states` goes on
-    where a run ended. `rounds`, `budget_bits` (payload per node, on average over the nodes, never exceeded)
-    or both say when to stop. `schedule` is a name, or matchings and weights of one's own (`Listed`, or a
-    mapping). What is not given of q, eta and mu comes from `suggest` (where `reach` says how
-    far its probes may go), stands in `result.suggestion`, and its queries are counted. `options` are further
-    fields of the method, such as coupling.
+    where a run ended; with a server they are its model, as nodes that sleep are behind. `rounds`,
+    `budget_bits` (payload per node, on average over the nodes, never exceeded) or both say when to stop.
+    `schedule` is a name, or matchings and weights of one's own (`Listed`, or a mapping). What is not given of
+    q, eta and mu comes from `suggest` (where `reach` says how far its probes may go), stands in
+    `result.suggestion`, and its queries are counted. `options` are further fields of the method, such as
+    coupling.
 
     Whatever a round or a measurement raises carries what was reached so far as `.result`: an OracleError
     with status 4, anything else (an interrupt, a callback's error) with status 5.
@@ -76,7 +79,7 @@ def minimize(
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function, got {callback!r}")
     n = count_nodes(fun, x0, graph.n if isinstance(graph, Graph) else None, n)
-    _check_limits(rounds, budget_bits, n)
+    _check_limits(rounds, budget_bits, n, METHODS.get(method) if isinstance(method, str) else type(method))
     start = as_start(x0, n)
     as_reach(reach, start)
     world = World(as_graph(graph, n), start.shape[-1], schedule)
@@ -119,7 +122,10 @@ def complete_method(
         raise InputError(
             f"decay must be one made of a class in zocosmo.methods.DECAYS, got {given['decay']!r:.80}"
         )
-    missing = [name for name in ("q", "eta", "mu") if name in known and name not in given]
+    for field in fields(kind):
+        if field.default is field.default_factory is MISSING and field.name not in (*given, *SUGGESTED):
+            raise InputError(f"method {method} needs {field.name!r}, which nothing suggests; give it")
+    missing = [name for name in SUGGESTED if name in known and name not in given]
     if not missing:
         return kind(**given), None
     sized = {"q": suggest_q(d, wire), **given} if "q" in known else given
@@ -127,10 +133,14 @@ def complete_method(
     trial.check(world)  # before any query is spent
     if missing == ["q"]:
         return trial, suggest_only_q(trial.eta, trial.mu, d, wire)
-    found = probe(q=trial.size(1, d))
+    found = probe(q=min(trial.size(1, d), d))  # of several directions in a round none is wider
     if "q" in missing:
         found = found._replace(reasons=(q_reason(d, wire), *found.reasons))
     found = found._replace(q=sized.get("q", d))
+    if trial.by_sign and found.slope:
+        eta = found.eta * found.slope
+        why = f"eta = {eta:.3g}: that times the slope {found.slope:.3g}, as {method} steps alike on any slope"
+        found = found._replace(eta=eta, reasons=(*found.reasons, why))
     return kind(**{"eta": found.eta, "mu": found.mu, **sized}), found
 
 
@@ -245,7 +255,7 @@ class _Journal:
             status=status,
             message=message or self._message(status),
             log=pd.DataFrame(self.rows),
-            states=run.x,
+            states=run.x if not run.method.server else broadcast_to(run.mean, run.x.shape).copy(),
             method=run.method,
             suggestion=self.suggestion,
         )
@@ -278,12 +288,16 @@ def _check_kinds(**given: Any) -> None:
             raise InputError(f"{name} must be a number, got {value!r:.80}")
 
 
-def _check_limits(rounds: int | None, budget_bits: float | None, n: int) -> None:
+def _check_limits(rounds: int | None, budget_bits: float | None, n: int, kind: type | None) -> None:
     if rounds is None and budget_bits is None:
         raise InputError("say when to stop: give rounds, budget_bits (payload bits per node), or both")
     if rounds is not None:
         check_whole("rounds", rounds, 0)
     if budget_bits is not None:
         check_number("budget_bits", budget_bits, 0)
-    if rounds is None and n == 1:
+    if rounds is not None or kind is None or not issubclass(kind, Method):
+        return
+    if issubclass(kind, Alone):
+        raise InputError(f"{kind.kind} sends nothing, so no budget ends its run; give rounds")
+    if n == 1 and not kind.server:
         raise InputError("a single node sends nothing, so no budget ends its run; give rounds")

@@ -62,6 +62,7 @@ class Optimizer:
         options: dict[str, Any] = {"d": self.world.d, "wire": wire, "codecs": (method.codec,), "dtype": dtype}
         options["server"] = method.server
         self._channel, self._scratch = (MemoryChannel([graph], **options) for _ in range(2))
+        self._scratch.at_most = True
         self._draws = DrawAhead(method, [self.world], [seed], np.dtype(dtype))
         self._state = method.init(start)
         self._tape = np.frombuffer(bytes.fromhex(Tape(seed).commitment()), np.uint8)
@@ -109,6 +110,8 @@ class Optimizer:
         x = self._state.x
         if not everywhere and self._touched is not None:
             return bool(np.isfinite(self._touched.restrict(x)).all())
+        if self.method.server and not np.isfinite(self.mean).all():
+            return False  # nodes may not have heard of it yet
         with np.errstate(all="ignore"):  # a sum finds out without a copy, unless it overflows by itself
             return bool(np.isfinite(x.sum()) or np.isfinite(x).all())
 
@@ -153,13 +156,14 @@ class Optimizer:
             self._answer(slope)
 
     def next_bits(self) -> Bits:
-        """What this round will send over the network, known in advance: coins are public, sizes are not
-        private. The step is played on a state beside, with slopes of zero: values have no say in it."""
+        """What this round will send over the network, known in advance: coins are public, and so are sizes;
+        the most it may, where a message is as long as private values say. The step is played on a state
+        beside, with slopes of zero: values have no say in it."""
         self._check_between()
-        ledger = self._scratch.ledger(self.method.codec)
-        ledger.counts[...] = 0
+        self._scratch.ledger(self.method.codec).counts[...] = 0
         zero = np.zeros((*self._state.x.shape[:-1], 1), self._state.x.dtype)
-        spare = self._copied() if self._spare is None else self._spare
+        fresh = self._spare is None or self.method.histories  # which say what is still to be sent
+        spare = self._copied() if fresh else self._spare
         with np.errstate(all="ignore"):
             step = self.method.step(self.t, spare, self._draw(), self._scratch)
             self._spare = drive(step, lambda query: zero)
@@ -172,7 +176,8 @@ class Optimizer:
 
     def _arrays(self) -> Arrays:
         state = {f"state.{k}": part for k, part in self._copied()._asdict().items() if part is not None}
-        bits = {f"bits.{self.method.codec}": self._channel.ledger(self.method.codec).counts.copy()}
+        paid = self._channel.ledger(self.method.codec).counts - self._begun()
+        bits = {f"bits.{self.method.codec}": paid}
         loss = np.array(self.query_loss)
         counts = {"t": np.array(self.t), "queries": np.array(self.nfev)}
         return {**state, **bits, **counts, "query_loss": loss, "tape": self._tape}
@@ -180,7 +185,7 @@ class Optimizer:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `arrays` gave, in an optimizer made alike: `tape` tells its seed from others."""
         for name, part in self._arrays().items():
-            if name not in arrays or np.shape(arrays[name]) != part.shape:
+            if name not in arrays or not self._fits(name, np.shape(arrays[name]), part.shape):
                 got = np.shape(arrays[name]) if name in arrays else "nothing"
                 raise InputError(f"{name} must have shape {part.shape}, got {got}; was it another run?")
         if (np.asarray(arrays["tape"]) != self._tape).any():
@@ -193,9 +198,27 @@ class Optimizer:
         self.query_loss = float(arrays["query_loss"])
         self._step, self._query, self._heard = None, None, []
 
+    def _fits(self, name: str, found: tuple[int, ...], here: tuple[int, ...]) -> bool:
+        """Whether a part has the shape it should; a history may be longer or shorter, on its first axis."""
+        if name.removeprefix("state.") in self.method.histories:
+            return len(found) == len(here) and found[1:] == here[1:]
+        return found == here
+
+    def _begun(self) -> Any:
+        """What a round that was asked for, and not told yet, has sent before its first query: it is played
+        again on the side."""
+        if self._step is None or self._heard:
+            return 0
+        ledger = self._scratch.ledger(self.method.codec)
+        ledger.counts[...] = 0
+        with np.errstate(all="ignore"):
+            step = self.method.step(self.t, self._copied(), self._draw(), self._scratch)
+            next(step)
+        step.close()
+        return self._scratch.ledger(self.method.codec).counts
+
     def _draw(self) -> Draw:
-        """A draw-ahead has an axis of runs, and this is the only one."""
-        return self._draws.at(self.t).pick(lambda array: array if array.ndim == 1 else array[0])
+        return _alone(self._draws.at(self.t))
 
     def _pending(self) -> TwoQuery:
         if self._query is None:
@@ -245,3 +268,10 @@ class Optimizer:
     def _check_between(self) -> None:
         if self._heard:
             raise InputError(f"round {self.t} is half told; finish it first")
+
+
+def _alone(draw: Draw) -> Draw:
+    """A draw-ahead has an axis of runs, and this is the only one."""
+    earlier = draw.earlier
+    alone = draw.pick(lambda array: array if array.ndim == 1 else array[0])
+    return alone if earlier is None else alone._replace(earlier=lambda t: _alone(earlier(t)))

@@ -103,8 +103,11 @@ def launch(
 
 def _world(plan: "Plan", nodes: int | None) -> int:
     """As many processes as asked for, or as the smallest graph has nodes."""
+    from zocosmo.dist.engine import check_peers
     from zocosmo.dist.place import Place
 
+    for trial in plan.trials:
+        check_peers(trial.method)
     graphs = {trial.graph_of() for trial in plan.trials}
     world = min(graph.n for graph in graphs) if nodes is None else check_whole("--nodes", nodes, 1)
     for graph in sorted(graphs, key=lambda graph: graph.n):

@@ -104,14 +104,17 @@ class Method(ABC):
 
     `draw` is what peers rebuild from the tape; it takes many rounds and many tapes at once. `step` is one
     round: it yields each `TwoQuery` to whoever runs it (a simulator, a process, a person), is sent the slope,
-    sends values over the channel, and may overwrite the state it was given. In a batch of runs, numbers such
-    as η are arrays that broadcast to (runs, n, d).
+    sends values over the channel, and may overwrite the state it was given, but not before its first query:
+    who asked may yet save it. In a batch of runs, numbers such as η are arrays that broadcast to
+    (runs, n, d).
     """
 
     kind: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]]  # that messages of this method can be charged under, default first
     on_supports: ClassVar[bool] = False  # whether a step reads and writes states on supports alone
     server: ClassVar[bool] = False  # whether it needs a node n that all others reach, and no links else
+    by_sign: ClassVar[bool] = False  # whether slopes say which way a step goes, and not how far
+    histories: ClassVar[tuple[str, ...]] = ()  # parts of the state with as many rows as rounds are remembered
 
     eta: float
     mu: float

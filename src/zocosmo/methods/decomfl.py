@@ -43,6 +43,7 @@ class DeComFL(Method):
     kind: ClassVar[str] = "decomfl"
     codecs: ClassVar[tuple[str, ...]] = ("seed_scalar", "values")
     server: ClassVar[bool] = True
+    histories: ClassVar[tuple[str, ...]] = ("history", "rates")
 
     perturbations: int = 1
     local_steps: int = 1
@@ -82,6 +83,7 @@ class DeComFL(Method):
         return Draw(Direction(np.arange(world.d), world.d, z), active=taking)
 
     def step(self, t: int, state: DeComFLState, draw: Draw, channel: Channel) -> Step:
+        state = state._replace(x=state.x.copy())  # as it was, until the first query
         x, w, last, history, rates = state
         active = np.ones(last.shape, bool) if draw.active is None else draw.active
         self._catch_up(t, state, draw, active, channel)

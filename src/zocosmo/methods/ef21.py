@@ -61,6 +61,7 @@ class Ef21(Method):
         at, values = top_q(estimate(draw.u, slope) - own, self.q)
         c = lift(channel.up(values), at, channel.d)
         own += c
-        g += channel.down_some(mean_of_nodes(c), union(at, channel.d).sum(axis=-1))
+        named, most = union(at, channel.d).sum(axis=-1), min(channel.n * self.q, channel.d)
+        g += channel.down_some(mean_of_nodes(c), named, most=most)
         x -= self.eta_at(t) * g
         return Ef21State(x, own, g)

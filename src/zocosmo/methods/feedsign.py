@@ -28,6 +28,7 @@ class FeedSign(Method):
     kind: ClassVar[str] = "feedsign"
     codecs: ClassVar[tuple[str, ...]] = ("votes",)
     server: ClassVar[bool] = True
+    by_sign: ClassVar[bool] = True
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         z = normals(tape[..., None], "normal", np.asarray(t)[..., None], size=world.d)

@@ -650,7 +650,14 @@ ALLOWED = {
     "compare.tables": ["compare.contest", "compare.traits", "report.budget", "report.tables"],
     "compare.figure": ["compare.tables", "methods", "report.budget", "report.curves", "report.figures"],
     "compare.tune": ["compare.contest", "report.budget"],
-    "compare.winners": ["compare.tables", "methods", "report.budget", "report.stats", "report.tables"],
+    "compare.winners": [
+        "compare.tables",
+        "methods",
+        "report.budget",
+        "report.stats",
+        "report.tables",
+        "compare.contest",
+    ],
     "compare.run": [
         "compare.contest",
         "compare.figure",

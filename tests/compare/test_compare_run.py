@@ -36,11 +36,23 @@ def test_values_are_those_of_the_final_log(done):
 
 def test_equal_queries_are_the_last_checkpoint_that_asked_no_more(done):
     out, _ = done
-    log = read_log(out / "bowl/final/log.parquet").rows
+    log = read_log(out / "bowl/final-queries/log.parquet").rows
     rows = log[(log["method"] == "cosmo") & (log["queries"] == 40 * 4)]
     found = pd.read_csv(out / "cells.csv").query("equal == 'queries' and method == 'cosmo'")
     assert list(found["mean"]) == [rows["objective"].mean()]
     assert list(found["rounds_max"]) == [20]
+
+
+def test_for_equal_queries_the_same_pilot_chooses_once_more(undrawn, tmp_path):
+    """5 rounds fit into 640 bits, and all 30 into 60 queries: a step that is best early is not best late."""
+    text = changed("[1_000, 3_000]", "[640]").replace("queries: 40", "queries: 60")
+    result = compare(read(text), tmp_path)[0]
+    pilot = read_log(tmp_path / "bowl/pilot/log.parquet").rows.query("method.str.startswith('cosmo')")
+    for what, t in (("bits", 5), ("queries", 30)):
+        means = pilot[pilot["round"] == t].groupby("method", observed=True)["objective"].mean()
+        chosen = result.finals[what].chosen[0]
+        assert chosen.candidate.name(chosen.setting) == means.idxmin()
+    assert result.finals["bits"].chosen[0].setting != result.finals["queries"].chosen[0].setting
 
 
 def test_all_methods_were_tried_equally_often(done):
@@ -157,7 +169,7 @@ def test_methods_of_which_no_setting_came_through_are_told(undrawn, tmp_path):
     result = compare(read(text.replace("rounds: 30", "rounds: 30\ndiverged_above: 1.0e+3")), tmp_path)[0]
     assert [c.candidate.label for c in result.chosen if c.setting is None] == ["served"]
     assert "No setting came through: served." in (tmp_path / "bowl/objective.md").read_text()
-    assert "served,decomfl,,," in (tmp_path / "settings.csv").read_text()
+    assert "served,decomfl,bits,,," in (tmp_path / "settings.csv").read_text()
 
 
 def test_a_metric_that_a_problem_lacks_is_refused_before_anything_runs(tmp_path):

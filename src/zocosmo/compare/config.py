@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zocosmo.compare.contest import Candidate, Comparison, Contest
-from zocosmo.compare.grid import candidates
+from zocosmo.compare.grid import candidates, check_mu
 from zocosmo.errors import check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, place
 from zocosmo.experiments.plan import KEYS as PLAN_KEYS
@@ -90,11 +90,13 @@ def _contest(
     budgets, queries, mu = (own.pop(key) for key in ("budgets", "queries", "mu"))
     if not budgets:
         raise config.fail(
-            ("budgets",), f"budgets of {problem} are empty; give at least one, in bits per node"
+            ("budgets", problem), f"budgets of {problem} are empty; give at least one, in bits per node"
         )
     for key, number in (*(("budgets", bits) for bits in budgets), ("queries", queries)):
         if number is not None:
-            at(config, (key,), check_whole, f"{key} of {problem}", number, 1)
+            at(config, (key, problem), check_whole, f"{key} of {problem}", number, 1)
+    if mu is not None:
+        check_mu(config, problem, mu)
     given = {key: value for key, value in own.items() if value is not None}
     passed = {key: top[key] for key in AS_IN_PLANS if (key,) in config.lines}
     base = {"problem": spec, "graphs": [top["graph"]], "budgets": sorted(set(budgets)), **given, **passed}

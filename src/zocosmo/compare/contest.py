@@ -1,13 +1,16 @@
-"""A comparison is contests, one for each problem: a pilot, a choice, and a study of what was chosen."""
+"""A comparison is contests, one for each problem: a pilot, choices from it, studies of what was chosen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zocosmo.compare.derived import Derived
 from zocosmo.core.tape import Seed
-from zocosmo.experiments.config import Config, Where
+from zocosmo.experiments.config import Config, Where, at
 from zocosmo.experiments.plan import Plan, read_plan
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Setting = dict[str, Any]  # what is tuned: eta, and what an entry adds to it
 
@@ -81,9 +84,16 @@ class Contest:
         kept = [(c.candidate, c.setting) for c in chosen if c.setting is not None]
         return self._plan([(c.number, c.entry(s, c.label)) for c, s in kept], seeds, "final")
 
+    def check_metrics(self, check: Callable[..., Any], plan: Plan) -> None:
+        """Refuse metrics that `check` does not know, each at the line it stands on."""
+        at(self.config, ("problems", self.name, "metric"), check, plan, self.metric)
+        at(self.config, ("tune", "by"), check, plan, self.chosen_by)
+
     def _plan(self, entries: Sequence[tuple[int, dict[str, Any]]], seeds: Sequence[Seed], part: str) -> Plan:
         data = {**self.base, "methods": [entry for _, entry in entries], "seeds": list(seeds)}
-        sources: dict[Where, Where] = {(key,): (key,) for key in self.base if (key,) in self.config.lines}
+        lines = self.config.lines
+        sources: dict[Where, Where] = {(key,): (key,) for key in self.base if (key,) in lines}
+        sources |= {(key,): (key, self.name) for key in self.base if (key, self.name) in lines}
         sources |= {("problem",): ("problems", self.name), ("graphs", 0): ("graph",)}
         sources |= {("methods", k): ("methods", number) for k, (number, _) in enumerate(entries)}
         return read_plan(Derived(self.config, data, sources), f"{self.title}, {part}")
@@ -98,3 +108,28 @@ class Comparison:
     seeds: tuple[Seed, ...]
     pilot_seeds: tuple[Seed, ...]
     settings: int
+
+
+class Place(NamedTuple):
+    """Where methods are compared: at so many bits, or so many queries, per node."""
+
+    what: str
+    most: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.most:,.0f} {self.what}"
+
+    def log(self, rows: "pd.DataFrame") -> "pd.DataFrame":
+        """Rows whose column `bits` counts what is equal here."""
+        return rows if self.what == "bits" else rows.assign(bits=rows["queries"] / rows["n"])
+
+
+def places(contest: Contest) -> list[Place]:
+    found = [Place("bits", bits) for bits in contest.budgets]
+    return found if contest.queries is None else [*found, Place("queries", contest.queries)]
+
+
+def tuned_at(contest: Contest) -> list[Place]:
+    """Where settings are chosen: at the largest budget, and for equal queries once more."""
+    return places(contest)[len(contest.budgets) - 1 :]

@@ -42,12 +42,19 @@ def candidates(
         own = check_fields(config, where, {k: given[k] for k in OWN_KEYS if k in given}, OWN_KEYS)
         for key, named in (("only", own["only"] or ()), ("on", own["on"])):
             check_keys(config, (*where, key), dict.fromkeys(named), names)
+        _check_only(config, where, own)
         if own["only"] is not None and problem not in own["only"]:
             continue
         shared = {} if mu is None or "mu" in own["tune"] else {"mu": mu}
         fixed = shared | {k: v for k, v in given.items() if k in fields and k != "eta"}
         fixed |= check_keys(config, (*where, "on", problem), own["on"].get(problem, {}), fields)
         _refuse_choices(config, where, {**fixed, **given})
+        for key in own["tune"]:
+            if key in fixed:
+                at = (*where, "tune", key)
+                raise config.fail(
+                    at, f"{place(at)} is tuned and set to {fixed[key]} on {problem}; leave one out"
+                )
         etas, grid = _grid(config, (*where, "tune"), own["tune"], eta, settings, fields)
         yield Candidate(own["label"] or kind, kind, number, fixed, tuple(grid), tuple(etas))
 
@@ -63,6 +70,19 @@ def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str
     fields = list(method_fields(METHODS[kind]))
     check_keys(config, where, given, ["kind", *fields, *OWN_KEYS])
     return kind, fields
+
+
+def _check_only(config: Config, where: Where, own: Mapping[str, Any]) -> None:
+    """Refuse entries that would run nowhere, and changes for problems that they do not run on."""
+    only = own["only"]
+    if only == []:
+        raise config.fail(
+            (*where, "only"), f"{place((*where, 'only'))} is empty; name problems or leave it out"
+        )
+    for problem in own["on"]:
+        if only is not None and problem not in only:
+            at = (*where, "on", problem)
+            raise config.fail(at, f"{place(at)} is for a problem that only: leaves out")
 
 
 def _refuse_choices(config: Config, where: Where, given: Mapping[str, Any]) -> None:
@@ -89,9 +109,10 @@ def _grid(
 ) -> tuple[list[float], Iterator[Setting]]:
     check_keys(config, where, own, fields)
     lists = dict(own)
+    range_at: Where = ("tune", "eta")
     if "eta" in lists:
-        eta = lists.pop("eta")
-        check_range(config, (*where, "eta"), eta)
+        eta, range_at = lists.pop("eta"), (*where, "eta")
+        check_range(config, range_at, eta)
     for key, values in lists.items():
         if not values:
             raise config.fail(
@@ -103,6 +124,10 @@ def _grid(
             where, f"{place(where)} makes {choices} choices, which do not divide tune.settings = {settings}"
         )
     etas = spaced(eta[0], eta[1], settings // choices)
+    if len(set(etas)) < len(etas):
+        raise config.fail(
+            range_at, f"{place(range_at)} = {list(eta)} has no room for {len(etas)} step sizes; widen it"
+        )
     picked = product(etas, *lists.values())
     return etas, (dict(zip(("eta", *lists), values, strict=True)) for values in picked)
 
@@ -111,6 +136,12 @@ def check_range(config: Config, where: Where, eta: Sequence[Any]) -> None:
     numbers = len(eta) == 2 and all(isinstance(end, int | float) and math.isfinite(end) for end in eta)
     if not numbers or not 0 < eta[0] <= eta[1]:
         raise config.fail(where, f"{place(where)} is the least and the most to try, above 0; got {list(eta)}")
+
+
+def check_mu(config: Config, problem: str, mu: float) -> None:
+    """Refuse a shift no method could use, on its own line."""
+    if not (math.isfinite(mu) and mu > 0):
+        raise config.fail(("mu", problem), f"mu of {problem} must be a finite number above 0, got {mu}")
 
 
 def spaced(least: float, most: float, points: int) -> list[float]:

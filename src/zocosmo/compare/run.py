@@ -1,7 +1,7 @@
-"""Comparisons are run here: on each problem a pilot, a choice, a study; then tables and figures are written.
+"""Comparisons are run here: on each problem a pilot, choices, studies; then tables and figures are written.
 
-Both studies are ordinary ones, in OUT/PROBLEM/pilot and OUT/PROBLEM/final: whatever stops them, a second call
-goes on.
+All studies are ordinary ones, in OUT/PROBLEM/pilot, OUT/PROBLEM/final (as chosen for bits) and
+OUT/PROBLEM/final-queries: whatever stops them, a second call goes on.
 """
 
 import csv
@@ -11,15 +11,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zocosmo.compare.contest import Comparison, Contest
+from zocosmo.compare.contest import Comparison, Contest, tuned_at
 from zocosmo.compare.figure import draw_field
-from zocosmo.compare.tables import Result, field_grid, place_cells, settings_grid, traits_grid
+from zocosmo.compare.tables import Final, Result, field_grid, place_cells, settings_grid, traits_grid
 from zocosmo.compare.traits import check_measured, measure_traits
 from zocosmo.compare.tune import choose_all, settings_rows
 from zocosmo.compare.winners import winners_grid
 from zocosmo.errors import InputError
 from zocosmo.experiments.plan import Plan
-from zocosmo.experiments.run import Tick, run_plan
+from zocosmo.experiments.run import Tick, clear_folder, open_folder, run_plan
 from zocosmo.files import replace_file
 from zocosmo.report.tables import Grid, render_grid
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Watched = Callable[[Plan], AbstractContextManager[Tick | None]]
 FIGURES = ("field.png", "field.svg")
+FINALS = {"bits": "final", "queries": "final-queries"}  # folders, by what is equal
 
 
 def compare(
@@ -41,20 +42,30 @@ def compare(
     """Run what is not yet run, choose, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(comparison.pilot_seeds) for contest in comparison.contests]
     for contest, plan in zip(comparison.contests, pilots, strict=True):
-        check_measured(plan, contest.metric, contest.chosen_by)
+        contest.check_metrics(check_measured, plan)
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
-            return run_plan(
-                plan, folder, resume=True, replace_old=replace_old, processes=processes, tick=tick
-            ).rows
+            return run_plan(plan, folder, resume=True, processes=processes, tick=tick).rows
 
+    for contest, plan in zip(comparison.contests, pilots, strict=True):
+        _make_ready(out / contest.name, plan, replace_old)
     results = [
         _contest(contest, plan, comparison, out, run)
         for contest, plan in zip(comparison.contests, pilots, strict=True)
     ]
     write_all(results, out)
     return results
+
+
+def _make_ready(folder: Path, pilot: Plan, replace_old: bool) -> None:
+    """Refuse the pilot of another plan, or clear both studies, before any problem is worked on.
+
+    A call that is stopped can then be repeated without --replace, however many problems it had not reached.
+    """
+    for part in ("pilot", *FINALS.values()) if replace_old else ():
+        clear_folder(folder / part)
+    open_folder(pilot, folder / "pilot")
 
 
 def _contest(
@@ -64,12 +75,16 @@ def _contest(
     out: Path,
     run: "Callable[[Plan, Path], pd.DataFrame]",
 ) -> Result:
-    chosen = choose_all(run(pilot, out / contest.name / "pilot"), contest)
-    if all(c.setting is None for c in chosen):
-        raise InputError(f"every setting of every method diverged on {contest.name}; lower tune.eta")
-    plan = contest.final(chosen, comparison.seeds)
-    rows = run(plan, out / contest.name / "final").assign(problem=contest.name)
-    return Result(contest, chosen, rows, measure_traits(plan, rows), plan.trials[0].run().problem.d)
+    piloted, finals = run(pilot, out / contest.name / "pilot"), dict[str, Final]()
+    for place in tuned_at(contest):
+        chosen = choose_all(piloted, contest, place)
+        if all(c.setting is None for c in chosen):
+            raise InputError(f"every setting of every method diverged on {contest.name}; lower tune.eta")
+        rows = run(contest.final(chosen, comparison.seeds), out / contest.name / FINALS[place.what])
+        finals[place.what] = Final(chosen, rows.assign(problem=contest.name))
+    plan = contest.final(finals["bits"].chosen, comparison.seeds)
+    traits = measure_traits(plan, finals["bits"].rows)
+    return Result(contest, finals, traits, plan.trials[0].run().problem.d)
 
 
 def grids(result: Result) -> Iterator[tuple[str, Grid]]:
@@ -88,7 +103,7 @@ def write_all(results: Sequence[Result], out: Path) -> None:
         for name, grid in grids(result):
             _write_grid(out / result.contest.name / name, grid)
     _write_grid(out / "winners", winners_grid(results))
-    rows = [row for r in results for row in settings_rows(r.contest.name, r.contest.chosen_by, r.chosen)]
+    rows = [row for r in results for row in settings_rows(r.contest.name, r.contest.chosen_by, r.choices)]
     file = io.StringIO()
     writer = csv.DictWriter(file, rows[0], lineterminator="\n")
     writer.writeheader()

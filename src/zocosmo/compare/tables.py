@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zocosmo.compare.contest import Chosen, Contest, told
+from zocosmo.compare.contest import Chosen, Contest, Place, places, told, tuned_at
 from zocosmo.compare.traits import Traits
 from zocosmo.report.budget import GREATER_IS_BETTER, cells
 from zocosmo.report.tables import NOTHING, Entry, Grid, Number, best_mean, entry
@@ -16,40 +16,45 @@ OURS = ("cosmo", "edge_local")  # kinds
 DIGITS = 2  # of the std
 
 
-class Result(NamedTuple):
-    """What was found on one problem."""
+class Final(NamedTuple):
+    """Settings as one place chose them, and what they came to on the study's seeds."""
 
-    contest: Contest
     chosen: list[Chosen]
     rows: "pd.DataFrame"  # of the final log, the problem under its name in the comparison
+
+
+class Result(NamedTuple):
+    """What was found on one problem; methods were tuned for bits, and once more for queries."""
+
+    contest: Contest
+    finals: dict[str, Final]  # by what is equal
     traits: list[Traits]
     d: int
+
+    @property
+    def chosen(self) -> list[Chosen]:
+        return self.finals["bits"].chosen
+
+    @property
+    def rows(self) -> "pd.DataFrame":
+        return self.finals["bits"].rows
+
+    @property
+    def choices(self) -> list[tuple[str, Chosen]]:
+        """Method by method, with what was equal when it was chosen."""
+        pairs = [[(what, c) for c in final.chosen] for what, final in self.finals.items()]
+        return [choice for method in zip(*pairs, strict=True) for choice in method]
+
+    @property
+    def edges(self) -> set[str]:
+        """Methods of which a choice was at an end of the range of eta."""
+        return {c.candidate.label for final in self.finals.values() for c in final.chosen if c.edge}
 
     @property
     def silent(self) -> set[str]:
         """Methods that never send anything: no node can have the average of what they find."""
         spent = self.rows.groupby("method", sort=False, observed=True)["bits"].max()
         return {str(method) for method in spent.index[spent == 0]}
-
-
-class Place(NamedTuple):
-    """Where methods are compared: at so many bits, or so many queries, per node."""
-
-    what: str
-    most: float
-
-    @property
-    def name(self) -> str:
-        return f"{self.most:,.0f} {self.what}"
-
-    def log(self, rows: "pd.DataFrame") -> "pd.DataFrame":
-        """Rows whose column `bits` counts what is equal here."""
-        return rows if self.what == "bits" else rows.assign(bits=rows["queries"] / rows["n"])
-
-
-def places(contest: Contest) -> list[Place]:
-    found = [Place("bits", bits) for bits in contest.budgets]
-    return found if contest.queries is None else [*found, Place("queries", contest.queries)]
 
 
 def field_grid(result: Result, metric: str) -> Grid:
@@ -64,7 +69,7 @@ def field_grid(result: Result, metric: str) -> Grid:
     rows = []
     for c in result.chosen:
         label = c.candidate.label
-        marks = "‡" * c.edge + "§" * (label in result.silent)
+        marks = "‡" * (label in result.edges) + "§" * (label in result.silent)
         shown = [
             entry(column.get(label), best, False, DIGITS) for column, best in zip(columns, bests, strict=True)
         ]
@@ -76,7 +81,7 @@ def field_grid(result: Result, metric: str) -> Grid:
 def place_cells(result: Result, metric: str) -> "Iterator[tuple[Place, pd.DataFrame]]":
     """Cells of `report.budget` for each place."""
     for place in places(result.contest):
-        yield place, cells(place.log(result.rows), [place.most], metric=metric)
+        yield place, cells(place.log(result.finals[place.what].rows), [place.most], metric=metric)
 
 
 def completed(row: Mapping[Any, Any] | None) -> str:
@@ -93,10 +98,11 @@ def field_note(result: Result, metric: str, columns: Sequence[Mapping[str, Any]]
     seeds = result.rows["seed"].nunique()
     tuned = f"Every method with the best of {len(contest.candidates[0].grid)} settings on pilot seeds"
     note = f"{contest.name}: {metric}, {better}, mean ± std over {seeds} seeds, at equal bits or queries per "
-    note += f"node; rounds: completed at {contest.budgets[-1]:,} bits. {tuned}, by {contest.chosen_by} there."
+    note += f"node; rounds: completed at {contest.budgets[-1]:,} bits. {tuned}, by {contest.chosen_by} there"
+    note += "; for equal queries chosen anew, there." if contest.queries else "."
     if any(row["ended"] for row in shown):
         note += " † rounds were over before that much was spent."
-    if any(c.edge for c in result.chosen):
+    if result.edges:
         note += " ‡ the chosen eta is the least or the most that was tried."
     if result.silent:
         note += " § sends nothing: the average that is measured is no node's, and does not compete."
@@ -139,14 +145,15 @@ def counted(number: float) -> str:
 def settings_grid(result: Result) -> Grid:
     """One row per method: what was chosen for it."""
     rows = []
-    for candidate, setting, mean, lost, edge in result.chosen:
-        label = f"{candidate.label} ‡" if edge else candidate.label
+    for what, (candidate, setting, mean, lost, edge) in result.choices:
+        label = f"{candidate.label}, {what}{' ‡' * edge}"
         rest = told({key: value for key, value in (setting or {}).items() if key != "eta"})
         eta, found = (NOTHING, NOTHING) if setting is None else (f"{setting['eta']:g}", f"{mean:.4g}")
         tried = f"{len(candidate.grid)}, {lost} diverged" if lost else f"{len(candidate.grid)}"
         rows.append((label, [word(text) for text in (eta, rest or NOTHING, found, tried)]))
-    note = f"{result.contest.name}: the best {result.contest.chosen_by} on pilot seeds at "
-    note += f"{result.contest.budgets[-1]:,} bits per node. ‡ eta is the least or the most that was tried."
+    at = " and ".join(place.name for place in tuned_at(result.contest))
+    note = f"{result.contest.name}: the best {result.contest.chosen_by} on pilot seeds at {at} "
+    note += "per node. ‡ eta is the least or the most that was tried."
     return Grid(["eta", "besides", "pilot mean", "settings"], rows, note)
 
 

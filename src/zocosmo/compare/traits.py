@@ -76,17 +76,30 @@ def start(plan: Plan, trial: Trial) -> Simulation:
 
 
 def watch(simulation: Simulation, rounds: int) -> Kept:
-    """The most that is kept after any of some rounds."""
+    """The most that is kept after any of some rounds.
+
+    A field is the nodes' if it looks so at all times: a record that grows may have n rows once.
+    """
     n, d = simulation.problem.n, simulation.problem.d
-    most, apart = np.zeros(2), False
+    seen, apart = [shapes_of(simulation)], False
     for _ in range(rounds):
         simulation.round()
-        parts = [part for part in simulation.state if part is not None]
-        most = np.maximum(most, np.sum([numbers(shape_of(part), n, d) for part in parts], axis=0))
+        seen.append(shapes_of(simulation))
         if n > 1:
             x = np.asarray(simulation.state.x)
             apart |= bool((x != x[:, :1]).any())
-    return Kept(float(most[0]) / n / d, float(most[1]) / d, apart)
+    own = {name for name in seen[0] if all(name in now and numbers(now[name], n, d)[0] for now in seen)}
+    sizes = [{name: int(np.prod(shape)) for name, shape in now.items()} for now in seen[1:]]
+    node = max(sum(size for name, size in now.items() if name in own) for now in sizes)
+    public = max(sum(size for name, size in now.items() if name not in own) for now in sizes)
+    return Kept(node / n / d, public / d, apart)
+
+
+def shapes_of(simulation: Simulation) -> dict[str, tuple[int, ...]]:
+    """Shapes of what a state holds, by field."""
+    state = simulation.state
+    parts = {name: getattr(state, name) for name in state._fields}
+    return {name: shape_of(part) for name, part in parts.items() if part is not None}
 
 
 def numbers(shape: Sequence[int], n: int, d: int) -> tuple[int, int]:

@@ -4,24 +4,22 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from zocosmo.compare.contest import Candidate, Chosen, Contest, told
+from zocosmo.compare.contest import Candidate, Chosen, Contest, Place, told
 from zocosmo.report.budget import GREATER_IS_BETTER, cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def choose_all(rows: "pd.DataFrame", contest: Contest) -> list[Chosen]:
-    """What the pilot of a contest says of each candidate."""
-    parts = {str(method): part for method, part in rows.groupby("method", sort=False, observed=True)}
-    return [
-        choose(parts, candidate, contest.budgets[-1], contest.chosen_by) for candidate in contest.candidates
-    ]
+def choose_all(rows: "pd.DataFrame", contest: Contest, place: Place) -> list[Chosen]:
+    """What the pilot of a contest says of each candidate at one place."""
+    groups = place.log(rows).groupby("method", sort=False, observed=True)
+    parts = {str(method): part for method, part in groups}
+    return [choose(parts, candidate, place.most, contest.chosen_by) for candidate in contest.candidates]
 
 
 def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, metric: str) -> Chosen:
-    """The setting with the best mean over the pilot's seeds at the last checkpoint that `bits` pay for, or the
-    first after the start.
+    """The setting with the best mean over the pilot's seeds at the last checkpoint that `bits` pay for.
 
     One that diverged on any seed is out. Of equals it is the one with the smaller eta, then the first.
     """
@@ -48,14 +46,17 @@ def score(part: "pd.DataFrame", bits: float, metric: str) -> float:
     return cell(part, max(bits, float(moved.max())) if len(moved) else bits, metric).mean
 
 
-def settings_rows(problem: str, metric: str, chosen: Sequence[Chosen]) -> Iterator[dict[str, object]]:
+def settings_rows(
+    problem: str, metric: str, choices: Sequence[tuple[str, Chosen]]
+) -> Iterator[dict[str, object]]:
     """The choices as rows of a file."""
-    for candidate, setting, mean, lost, edge in chosen:
+    for what, (candidate, setting, mean, lost, edge) in choices:
         rest = {key: value for key, value in (setting or {}).items() if key != "eta"}
         yield {
             "problem": problem,
             "method": candidate.label,
             "kind": candidate.kind,
+            "equal": what,
             "eta": "" if setting is None else setting["eta"],
             "tuned besides": told(rest),
             "edge": "‡" if edge else "",

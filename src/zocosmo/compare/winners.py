@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from zocosmo.compare.tables import OURS, Place, Result, places, word
+from zocosmo.compare.contest import Place, places
+from zocosmo.compare.tables import OURS, Result, word
 from zocosmo.methods import METHODS
 from zocosmo.report.budget import GREATER_IS_BETTER, Cell, cell
 from zocosmo.report.stats import paired_interval
@@ -32,7 +33,7 @@ def winners_grid(results: Sequence[Result]) -> Grid:
 
 def competing(result: Result, place: Place) -> dict[str, Cell]:
     """Cells of all methods that send something."""
-    groups = place.log(result.rows).groupby("method", sort=False, observed=True)
+    groups = place.log(result.finals[place.what].rows).groupby("method", sort=False, observed=True)
     return {
         str(method): cell(part, place.most, result.contest.metric)
         for method, part in groups

@@ -83,6 +83,12 @@ class Folder:
         write_log(self.path / f"log{self.suffix}", log)
         shutil.rmtree(self._parts, ignore_errors=True)
 
+    def clear(self) -> None:
+        """Leave nothing of what stood here."""
+        if self.path.is_dir():
+            with _lock(self.path):
+                self._clear()
+
     def _clear(self) -> None:
         shutil.rmtree(self._parts, ignore_errors=True)
         for name in ("plan.json", *(f"log{suffix}" for suffix in FORMATS)):

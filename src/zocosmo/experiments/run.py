@@ -83,6 +83,17 @@ def run_plan(
     return log
 
 
+def clear_folder(out: Path) -> None:
+    """Leave nothing of the study in a folder, whatever it was."""
+    Folder(out, {}).clear()
+
+
+def open_folder(plan: Plan, out: Path) -> None:
+    """Make a folder this plan's, to be run later; one that is another's is refused."""
+    with Folder(out, make_header(plan.config, plan.fingerprint)).opened(resume=True, replace_old=False):
+        pass
+
+
 def make_batches(plan: Plan) -> Iterator[list[Trial]]:
     """Trials that can share arrays, in groups that fit a core's cache. Results do not depend on it."""
     groups: dict[Any, list[Trial]] = {}

@@ -303,7 +303,7 @@ def test_memory_that_runs_out_on_the_way_is_one_line(model, tmp_path, monkeypatc
     def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
-    monkeypatch.setattr("zocosmo.llm.backbone.Backbone.losses", full)
+    monkeypatch.setattr("zocosmo.llm.backbone.Backbone._losses", full)
     with pytest.raises(InputError, match="too little memory for the queries of 4 nodes; lower batch"):
         tuned(model, tmp_path / "a")
 

@@ -5,9 +5,10 @@ from functools import lru_cache
 from typing import ClassVar
 
 from zocosmo.channel import Channel
+from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import Graph
-from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World, own_directions
+from zocosmo.methods.base import Draw, Method, Rounds, State, Step, Values, World, own_directions
 from zocosmo.oracle import TwoQuery
 
 
@@ -35,12 +36,17 @@ class Flood(Method):
         slope = yield TwoQuery(x, u, self.mu)
         s = channel.flood(slope)
         assert draw.everyone is not None
-        signs = draw.everyone.signs.astype(x.dtype, copy=False)
-        total = s[..., 0, :] * signs[..., 0, :]
-        for j in range(1, s.shape[-2]):  # everyone adds in the same order
-            total += s[..., j, :] * signs[..., j, :]
-        x -= (self.eta_at(t) / s.shape[-2]) * total[..., None, :]
+        x -= (self.eta_at(t) / s.shape[-2]) * added_up(s, draw.everyone)[..., None, :]
         return State(x)
+
+
+def added_up(s: Values, u: Direction) -> Values:
+    """Σ_j s_j u_j of dense directions, (…, d): everyone adds in the same order."""
+    signs = u.signs.astype(s.dtype, copy=False)
+    total: Values = s[..., 0, :] * signs[..., 0, :]
+    for j in range(1, s.shape[-2]):
+        total += s[..., j, :] * signs[..., j, :]
+    return total
 
 
 @lru_cache(maxsize=256)

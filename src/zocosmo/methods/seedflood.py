@@ -6,7 +6,7 @@ from typing import ClassVar
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World
-from zocosmo.methods.flood import diameter
+from zocosmo.methods.flood import added_up, diameter
 from zocosmo.methods.mezo import own_normals
 from zocosmo.oracle import TwoQuery
 
@@ -42,9 +42,5 @@ class SeedFlood(Flooding):
         slope = yield TwoQuery(x, u, self.mu)
         s = channel.pass_on(slope)
         assert draw.everyone is not None
-        z = draw.everyone.signs.astype(x.dtype, copy=False)
-        total = s[..., 0, :] * z[..., 0, :]
-        for j in range(1, s.shape[-2]):  # everyone adds in the same order
-            total += s[..., j, :] * z[..., j, :]
-        x -= (self.eta_at(t) / s.shape[-2]) * total[..., None, :]
+        x -= (self.eta_at(t) / s.shape[-2]) * added_up(s, draw.everyone)[..., None, :]
         return State(x)

@@ -125,7 +125,12 @@ class Channel(ABC):
         sent = self.wire.round(y)
         theirs = self._swap(sent, partners, u)
         half = y.dtype.type(0.5)
-        mixed: Values = (y + theirs) * half if self.wire.is_lossless(y.dtype) else y + half * (theirs - sent)
+        mixed: Values
+        if self.wire.is_lossless(y.dtype):
+            mixed = y + theirs
+            mixed *= half
+        else:
+            mixed = y + half * (theirs - sent)
         return mixed
 
     def mix_lifted(self, values: Values, index: Index, everyone: Index | None = None) -> Values:

@@ -374,18 +374,27 @@ def test_a_round_changes_q_coordinates_of_a_node_and_takes_two_queries(make, ask
 # States on a device
 
 
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("queries", [ONE_BY_ONE, FUSED])
 @pytest.mark.parametrize("kind", [Cosmo, EdgeLocal])
-def test_states_in_rows_give_the_bits_of_states_in_an_array(make, monkeypatch, kind, queries):
+def test_states_in_rows_give_the_bits_of_states_in_an_array(make, monkeypatch, kind, queries, device):
     found, method = [], kind(q=Q, eta=20.0, mu=MU, beta=0.5)
-    for rows in (False, True):
-        if rows:
-            monkeypatch.setattr(
-                LanguageModel, "states", lambda self, x0, dtype: Rows(x0, torch.device("cpu"))
-            )
-        simulation = Simulation([run_of(make(queries=queries), method, ring(3))], dtype="float32")
+    kinds = (
+        lambda self, x0, dtype: np.array(x0, dtype),
+        lambda self, x0, dtype: Rows(x0, torch.device(device)),
+    )
+    for states_of in kinds:
+        monkeypatch.setattr(LanguageModel, "states", states_of)
+        problem = make(queries=queries, device=device)
+        simulation = Simulation([run_of(problem, method, ring(3))], dtype="float32")
         now = advance(simulation, 6).checkpoint()
-        assert isinstance(simulation.state.x, Rows) == rows
+        assert isinstance(simulation.state.x, Rows) == (states_of is kinds[1])
         kept = {name: array.tobytes() for name, array in simulation.arrays().items()}
         found.append((kept, now.objective.tobytes(), now.extra["coverage"].tobytes()))
     assert found[0] == found[1]

@@ -16,10 +16,17 @@ def record(shape=(1,), d=8):
     return Record(shape, d)
 
 
+def told(into, step, quantile, rows):
+    """What a difference of losses becomes; it is noted."""
+    found = into.clip(step, quantile)
+    into.add(step, np.zeros_like(step), quantile, rows)
+    return found
+
+
 def fed(steps, quantile=0.5, into=None):
     """What one node's slopes become, one round after the other."""
     into = into or record()
-    return [float(into.add(np.array([step]), np.zeros(1), quantile, ONE)[0]) for step in steps]
+    return [float(told(into, np.array([step]), quantile, ONE)[0]) for step in steps]
 
 
 # The clip
@@ -79,7 +86,7 @@ def test_every_node_is_cut_by_its_own_steps():
     size, rows = np.array([[1.0, 10.0], [100.0, 1000.0]]), np.arange(4)
     for _ in range(10):
         seen.add(size, np.zeros((2, 2)), 0.5, rows)
-    found = seen.add(np.full((2, 2), 50.0), np.zeros((2, 2)), 0.5, rows)
+    found = told(seen, np.full((2, 2), 50.0), 0.5, rows)
     assert found.tolist() == [[1.0, 10.0], [50.0, 50.0]]
     assert seen.cut.tolist() == [[1, 1], [0, 0]]
 
@@ -136,7 +143,7 @@ def test_a_restored_record_goes_on_as_if_nothing_had_been(seed, before, after):
     rng, first, d = np.random.default_rng(seed), record((2, 3), d=13), 13
 
     def feed(into, steps):
-        return [into.add(step, np.zeros((2, 3)), 0.8, np.arange(6)).tobytes() for step in steps]
+        return [told(into, step, 0.8, np.arange(6)).tobytes() for step in steps]
 
     feed(first, rng.standard_normal((before, 2, 3)))
     first.visit(torch.from_numpy(rng.integers(0, d, (6, 4))), np.arange(6))

@@ -60,6 +60,36 @@ def test_shapes_do_not_disturb_one_another():
 
 
 @needs_gpu
+def test_both_queries_are_replayed_with_the_making_of_their_points():
+    at, generator = backbone("cuda"), torch.Generator().manual_seed(3)
+    for seed, lengths in enumerate([(5, 3, 8, 8), (4, 16, 9, 2), (8, 1, 2, 5)]):
+        x, batch = question(at, *lengths, seed=seed)
+        where = torch.rand(x.shape, generator=generator).argsort(dim=1)[:, :40].to("cuda")
+        shift = 0.1 * torch.randn((2, 40), generator=generator).to("cuda")
+        found, expected = (
+            at.both(x, where, shift, batch.repeat(2)),
+            at._both(x, where, shift, batch.repeat(2))[0],
+        )
+        assert torch.allclose(found, expected, rtol=0, atol=CLOSE)
+    assert len(at.replay_both._recorded) == 2  # two lengths
+
+
+@needs_gpu
+def test_what_was_loaded_ahead_is_used_and_what_was_not_is_copied():
+    at, generator = backbone("cuda"), torch.Generator().manual_seed(3)
+    x, batch = question(at, 5, 3, 8, 8)
+    where = torch.rand(x.shape, generator=generator).argsort(dim=1)[:, :40].to("cuda")
+    first, then = (0.1 * torch.randn((2, 40), generator=generator).to("cuda") for _ in range(2))
+    given = [(x, where, shift, batch.repeat(2)) for shift in (first, then)]
+    expected = [at.both(*each).tolist() for each in given]
+    for loaded, asked in ((1, 1), (1, 0), (0, 1), (0, 0)):
+        at.replay_both.load(*given[loaded])
+        x.mul_(2.0)  # it may change until it is asked for
+        x.mul_(0.5)
+        assert at.both(*given[asked]).tolist() == expected[asked]
+
+
+@needs_gpu
 def test_one_adapter_and_long_forwards_are_called(monkeypatch):
     at = backbone("cuda")
     at.losses(*question(at, 5, 3, rows=1))

@@ -70,15 +70,19 @@ class Backbone:
         return nll, right
 
     @torch.inference_mode()
-    def both(self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, batch: Batch) -> torch.Tensor:
-        """Mean losses of adapters x + shift, then of x − shift, (2 · rows,); shifts (rows, q) stand on the
-        coordinates `at`. The batch has the examples of all of them. What is replayed makes the points too."""
-        (mean,) = self.replay_both(x, at, shift, batch)
+    def both(self, *given: Any) -> torch.Tensor:
+        """Mean losses of adapters x + shift, then of x − shift, (2 · rows,), from x, `at`, shift, and a batch
+        with the examples of all; shifts (rows, q) stand on the coordinates `at`. Before the batch may come
+        coordinates and values that are written to x first. What is replayed does it all."""
+        (mean,) = self.replay_both(*given)
         return mean
 
     def _both(
-        self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, batch: Batch
+        self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, *rest: Any
     ) -> tuple[torch.Tensor]:
+        *owed, batch = rest
+        if owed:
+            x.scatter_(1, owed[0], owed[1].to(x.device))
         points = both_points(x, at, shift)
         return (self._losses(points, batch)[0].view(len(points), -1).mean(dim=1),)
 

@@ -234,7 +234,8 @@ class FullModel(LanguageModel):
         if self.prepare is not None:
             self.prepare()
         plus, minus = (np.full(self.record.shape, each) for each in torch.stack(found).tolist())
-        step = self.record.add(plus, minus, self.subject.setting.clip, np.arange(1))
+        step = self.record.clip(plus - minus, self.subject.setting.clip)
+        self.record.add(plus, minus, self.subject.setting.clip, np.arange(1))
         return query.slope(step, np.zeros_like(step))
 
     def measure(self, x: Weights) -> dict[str, Values]:

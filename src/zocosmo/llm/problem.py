@@ -1,6 +1,8 @@
 """A language model as the problem of a study: a node's loss is that of its adapter on its examples."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +21,7 @@ from zocosmo.oracle import Mask, TwoQuery
 from zocosmo.problems.draws import private, together, uniforms
 from zocosmo.problems.nodes import check_nodes
 from zocosmo.torch.aside import to_device
-from zocosmo.torch.rows import Rows
+from zocosmo.torch.rows import Aside, Rows
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -38,7 +40,9 @@ class LanguageModel:
         self.subject, self.nodes, self.parts, self.tape = subject, tuple(nodes), parts, tape
         self.n, self.d = len(self.nodes), subject.d
         self.of = len(parts[0])  # nodes of the whole graph
-        self.record = self.records((*tape.shape, self.n), self.d)
+        self._record = self.records((*tape.shape, self.n), self.d)
+        self._size = math.prod(self._record.shape)
+        self._told: tuple[Values, Values, Index] | None = None  # answers that the record does not have yet
         self._owned = [part[i] for part in parts for i in self.nodes]  # examples of each row
         self._next: tuple[int, Index, Batch] | None = None
         self._shifts: tuple[Direction, float, torch.Tensor] | None = None
@@ -47,6 +51,19 @@ class LanguageModel:
     def build(cls, subject: Subject, n: int, seed: Seed) -> Self:
         tape = private(seed)
         return cls(subject, range(n), [subject.shards(n, tape)], tape)
+
+    @property
+    def record(self) -> Record:
+        """What was asked so far. The last answers are noted when somebody looks, or while a forward runs: not
+        while a device is waiting."""
+        if self._told is not None:
+            (plus, minus, rows), self._told = self._told, None
+            self._record.add(plus, minus, self.subject.setting.clip, rows)
+        return self._record
+
+    @cached_property
+    def _answers(self) -> Aside:
+        return Aside(self.subject.backbone.device)
 
     @property
     def structure(self) -> tuple[Any, ...]:
@@ -69,24 +86,25 @@ class LanguageModel:
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:
         """One query of each active node; others are answered by nan."""
         rows = self._asked(active)
-        found = np.full(int(np.prod(self.record.shape)), np.nan)
+        found = np.full(self._size, np.nan)
         adapters = self._tensor(x)[torch.from_numpy(rows)].float()
         found[rows] = self._ask(adapters, t, rows).cpu().numpy()
         return found.reshape(self.record.shape)
 
     def two_query(self, query: TwoQuery, t: int) -> Values:
         """The slopes that a method asked for, from both queries at once; 0 where none was asked."""
-        rows, shape = self._asked(query.active), self.record.shape
-        x, at, shift = self._shifted(query, rows)
-        answers = self._ask_both(x, at, shift, t, rows)
+        rows, shape = self._asked(query.active), self._record.shape
+        answers, at = self._ask_both(query, t, rows)
+        self._answers.take(answers)
         if isinstance(query.x, Rows):
             query.x.read_ahead(query.u)  # the method will ask for it, with the answers
         self.record.visit(at, rows)
         self._look_ahead(query, t + 1, rows)
-        both = np.full((2, int(np.prod(shape))), np.nan)
-        both[:, rows] = answers.cpu().numpy().reshape(2, -1)  # waits
+        both = np.full((2, self._size), np.nan)
+        both[:, rows] = self._answers.array().reshape(2, -1)  # waits
         plus, minus = both.reshape(2, *shape)
-        step = self.record.add(plus, minus, self.subject.setting.clip, rows)
+        self._told = plus, minus, rows
+        step = self._record.clip(plus - minus, self.subject.setting.clip)
         slope = query.slope(step, np.zeros_like(step)).reshape(*shape, 1)
         if query.active is None:
             return slope
@@ -154,29 +172,14 @@ class LanguageModel:
     def _asked(self, active: Mask | None) -> Index:
         """Rows (trial · n + node) that are asked."""
         if active is None:
-            return np.arange(int(np.prod(self.record.shape)))
-        return np.flatnonzero(np.broadcast_to(active, self.record.shape))
-
-    def _shifted(
-        self, query: TwoQuery, rows: Index
-    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-        """x of the rows on the device, the coordinates that are asked about (None: all), and by how much."""
-        u, x, wide = query.u, self._tensor(query.x), (*self.record.shape, query.u.q)
-        shift = self._shift(query).to(x.dtype)
-        kept = slice(None) if len(rows) == len(x) else torch.from_numpy(rows).to(x.device)
-        if u.q == self.d:
-            return x[kept], None, shift[kept]
-        if isinstance(query.x, Rows):
-            at = query.x.places(u)
-        else:
-            at = self._moved(np.broadcast_to(u.index, wide).reshape(-1, u.q))
-        return x[kept], at[kept], shift[kept]
+            return np.arange(self._size)
+        return np.flatnonzero(np.broadcast_to(active, self._record.shape))
 
     def _shift(self, query: TwoQuery) -> torch.Tensor:
         """μ ε of every row, on the device; made ready in the round before, if it was asked to."""
         if self._shifts is not None and self._shifts[0] is query.u and self._shifts[1] == query.mu:
             return self._shifts[2]
-        wide = (*self.record.shape, query.u.q)
+        wide = (*self._record.shape, query.u.q)
         return self._moved(np.broadcast_to(query.shift(), wide).reshape(-1, query.u.q))
 
     def _tensor(self, x: Any) -> torch.Tensor:
@@ -198,15 +201,37 @@ class LanguageModel:
             [part[(row * len(part)).astype(np.int64)] for part, row in zip(self._owned, drawn, strict=True)]
         )
 
-    def _ask_both(
-        self, x: torch.Tensor, at: torch.Tensor | None, shift: torch.Tensor, t: int, rows: Index
-    ) -> torch.Tensor:
-        """Mean losses at x + shift of the rows on their examples of round t, then at x − shift."""
+    def _ask_both(self, query: TwoQuery, t: int, rows: Index) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Mean losses of the rows at x + μu on their examples of round t, then at x − μu; and the coordinates
+        that were asked about, (rows, q), None for all of them."""
+        fused, everyone = self.subject.setting.queries == "fused", len(rows) == self._size
+        if isinstance(query.x, Rows) and query.u.q < self.d and fused and everyone:
+            if query.x.owed is None:  # then it owes what it has
+                query.x.put(query.u, query.x.restrict(query.u))
+            (x, *owed), at = query.x.debt(query.x.owed or query.u), query.x.places(query.u)
+            answers = self.subject.backbone.both(x, at, self._shift(query), *owed, self._ready(t, rows, 2))
+            return answers, at
+        x, at, shift = self._shifted(query, rows)
         if at is None:
-            return self._ask(torch.cat([x + shift, x - shift]).float(), t, rows, times=2)
-        if self.subject.setting.queries == "one_by_one" or len(rows) == 0:
-            return self._ask(both_points(x, at, shift), t, rows, times=2)
-        return self.subject.backbone.both(x, at, shift, self._ready(t, rows, 2))
+            return self._ask(torch.cat([x + shift, x - shift]).float(), t, rows, times=2), at
+        if not fused or len(rows) == 0:
+            return self._ask(both_points(x, at, shift), t, rows, times=2), at
+        return self.subject.backbone.both(x, at, shift, self._ready(t, rows, 2)), at
+
+    def _shifted(
+        self, query: TwoQuery, rows: Index
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+        """x of the rows on the device, the coordinates that are asked about (None: all), and by how much."""
+        u, x = query.u, self._tensor(query.x)
+        shift, at = self._shift(query).to(x.dtype), None
+        if u.q < self.d and isinstance(query.x, Rows):
+            at = query.x.places(u)
+        elif u.q < self.d:
+            at = self._moved(np.broadcast_to(u.index, (*self._record.shape, u.q)).reshape(-1, u.q))
+        if len(rows) == self._size:
+            return x, at, shift
+        kept = torch.from_numpy(rows).to(x.device)
+        return x[kept], None if at is None else at[kept], shift[kept]
 
     def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
         """Mean losses of adapters on their rows' examples of round t; several times over, if asked."""
@@ -227,15 +252,17 @@ class LanguageModel:
         """Make ready what round t will need, while the device is busy: its draw and its examples."""
         if self.subject.setting.clip:
             self.record.limit(self.subject.setting.clip)
-        if self.prepare is not None:
-            coming = query._replace(u=self.prepare().u)
-            if isinstance(
-                query.x, Rows
-            ):  # of a method that asks along what was drawn, and along nothing else
-                self._shifts = coming.u, coming.mu, self._shift(coming)
-                query.x.places(coming.u)
         if self.subject.setting.queries == "fused" and len(rows):
             self._next = t, rows, self._batch(t, rows).repeat(2)
+        if self.prepare is None:
+            return
+        coming = query._replace(u=self.prepare().u)
+        if isinstance(query.x, Rows):  # of a method that asks along what was drawn, and along nothing else
+            at, shift = query.x.places(coming.u), self._shift(coming)
+            self._shifts = coming.u, coming.mu, shift
+            if self._next is not None and len(rows) == len(shift):
+                x, *owed = query.x.debt(query.u)
+                self.subject.backbone.replay_both.load(x, at, shift, *owed, self._next[2])
 
     def _ready(self, t: int, rows: Index, times: int) -> Batch:
         if times == 2 and self._next and self._next[0] == t and np.array_equal(self._next[1], rows):

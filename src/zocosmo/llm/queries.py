@@ -31,21 +31,24 @@ class Record:
         self._visited = torch.zeros((math.prod(shape), d), dtype=torch.bool)
         self._known: tuple[float, Values] | None = None  # the limit of the clip
 
-    def add(self, plus: Values, minus: Values, quantile: float, rows: Index) -> Values:
-        """Note a round's queries; gives f(x + μu) − f(x − μu), clipped if a quantile is given."""
+    def clip(self, step: Values, quantile: float) -> Values:
+        """f(x + μu) − f(x − μu), cut down to the limit if a quantile is given."""
+        if not quantile:
+            return step
+        limit = self.limit(quantile)
+        return np.where(np.abs(step) > limit, np.copysign(limit, step), step)
+
+    def add(self, plus: Values, minus: Values, quantile: float, rows: Index) -> None:
+        """Note a round's queries."""
         step = plus - minus
-        limit = self.limit(quantile) if quantile else None
+        if quantile:
+            self.cut += np.abs(step) > self.limit(quantile)
         self._known = None
         count = self.count.reshape(-1)
         at = count[rows] % WINDOW
         self.losses.reshape(-1, WINDOW)[rows, at] = ((plus + minus) / 2).reshape(-1)[rows]
         self.steps.reshape(-1, WINDOW)[rows, at] = np.abs(step).reshape(-1)[rows]
         count[rows] += 1
-        if limit is None:
-            return step
-        over = np.abs(step) > limit
-        self.cut += over
-        return np.where(over, np.copysign(limit, step), step)
 
     def visit(self, at: torch.Tensor | None, rows: Index) -> None:
         """Note the coordinates (rows, q) that were asked about, None for all; kept on their device."""

@@ -190,7 +190,8 @@ class Sparse(Method):
         """The q values of m⁺ on S:  β m + (1 − β) ĝ"""
         if m is None:
             return g
-        blended: Values = self.beta * u.restrict(m) + (1 - self.beta) * g
+        blended: Values = self.beta * u.restrict(m)
+        blended += (1 - self.beta) * g
         if np.ndim(self.beta) == 0:
             return blended
         return np.where(self.beta == 0, g, blended)  # runs without momentum never meet 0 · inf

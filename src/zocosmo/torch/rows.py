@@ -10,64 +10,91 @@ from zocosmo.core.support import Support
 from zocosmo.errors import InputError
 from zocosmo.torch.aside import to_device
 
+KEPT = 2**25 - 2**16  # glibc keeps freed memory of twice the largest block it has freed, up to 32 MB
+
 Values = NDArray[Any]
 
 
 class Rows:
     """States (…, n, d) of float32 on a device. A round moves q values of each row over, never d.
 
-    Entries are copied and nothing is computed here, so the bits are those of states in an array.
+    Entries are copied and nothing is computed here, so the bits are those of states in an array. What is put
+    waits in memory of the host until somebody looks: a round's last lines would else keep the device idle.
     """
 
     def __init__(self, x: Values, device: torch.device) -> None:
         self.shape, self.dtype = x.shape, np.dtype(np.float32)
-        self.tensor = torch.from_numpy(np.array(x, np.float32, order="C").reshape(-1, x.shape[-1])).to(device)
+        self._tensor = torch.from_numpy(np.array(x, np.float32, order="C").reshape(-1, x.shape[-1])).to(
+            device
+        )
+        np.empty(KEPT, np.uint8)
         self.places = Places(self.shape, device)
-        self._kin = [self]
-        self._host, self._staged = torch.empty(0), Staged()  # where what is read ahead arrives; what is put
-        self._coming: tuple[Support, torch.cuda.Event] | None = None
+        self._kin: list[Rows] = []
+        self._join(self._kin)
+
+    def _join(self, kin: "list[Rows]") -> None:
+        self._kin = kin
+        kin.append(self)
+        self._arrives, self._leaves = (
+            Aside(self.device),
+            Aside(self.device),
+        )  # what is read ahead; what is put
+        self._coming: Support | None = None
+        self.owed: Support | None = None  # where the last put was, until it is written
+
+    @property
+    def device(self) -> torch.device:
+        return self._tensor.device
+
+    def debt(self, support: Support) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """All rows without what was put last; its coordinates, (rows, q), if that was on `support`; and its
+        values, with the host. Who needs the rows at once may write it himself: that it is done again when
+        somebody looks does no harm."""
+        return self._tensor, self.places(support), self._leaves.memory
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        """All rows, (rows, d), with what was put."""
+        if self.owed is not None:
+            self._tensor.scatter_(1, self.places(self.owed), self._leaves.to(self.device))
+            self.owed = None
+        return self._tensor
 
     def restrict(self, support: Support) -> Values:
         """Res_S of every row, shape (…, n, q)."""
-        if self._coming is not None and self._coming[0] is support:
-            self._coming[1].synchronize()
-            found: Values = self._host.numpy()  # until the next round reads into the same memory
+        if self._coming is not None and self._coming is support:
+            found = self._arrives.array()  # until the next round reads into the same memory
         else:
             found = self.tensor.gather(1, self.places(support)).cpu().numpy()
         return found.reshape(*self.shape[:-1], support.q)
 
     def read_ahead(self, support: Support) -> None:
         """Begin to bring Res_S of these rows and their kin to the host; nobody waits for it here."""
-        if self.tensor.device.type != "cuda":
+        if self.device.type != "cuda":
             return
         for rows in self._kin:
-            now = rows.tensor.gather(1, self.places(support))
-            if rows._host.shape != now.shape:
-                rows._host = torch.empty(now.shape, pin_memory=True)
-            rows._host.copy_(now, non_blocking=True)
-            rows._coming = support, torch.cuda.Event()  # type: ignore[no-untyped-call]
-            rows._coming[1].record()
+            rows._arrives.take(rows.tensor.gather(1, self.places(support)))
+            rows._coming = support
 
     def put(self, support: Support, values: Values) -> Self:
         """Write the q entries of every row."""
-        wide = np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q)
-        self.tensor.scatter_(1, self.places(support), self._staged(wide, self.tensor.device))
-        self._coming = None
+        _ = self.tensor, self.places(support)  # what was put before; whether the support fits
+        self._leaves.fill(np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q))
+        self.owed, self._coming = support, None
         return self
 
     def zeros_like(self) -> "Rows":
         """Rows of zeros beside these: their kin, read together with them."""
         zeros = object.__new__(Rows)
-        zeros.shape, zeros.dtype, zeros.tensor = self.shape, self.dtype, torch.zeros_like(self.tensor)
-        zeros.places, zeros._kin, zeros._host, zeros._coming = self.places, self._kin, torch.empty(0), None
-        zeros._staged = Staged()
-        self._kin.append(zeros)
+        zeros.shape, zeros.dtype, zeros.places = self.shape, self.dtype, self.places
+        zeros._tensor = torch.zeros_like(self._tensor)
+        zeros._join(self._kin)
         return zeros
 
     def load(self, x: Values) -> Self:
         """Take the place of all entries."""
-        self._coming = None
-        self.tensor.copy_(torch.from_numpy(np.ascontiguousarray(x, np.float32)).view(self.tensor.shape))
+        self._coming = self.owed = None
+        self._tensor.copy_(torch.from_numpy(np.ascontiguousarray(x, np.float32)).view(self._tensor.shape))
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
@@ -75,25 +102,49 @@ class Rows:
         return np.array(whole, dtype, copy=copy)  # on the CPU `whole` is the tensor's own memory
 
 
-class Staged:
-    """Values on their way to a device, by memory that it can read by itself: the host does not wait."""
+class Aside:
+    """Values on their way to a GPU or from it, in memory that it reads and writes by itself: nobody waits
+    before the memory is used again."""
 
-    def __init__(self) -> None:
-        self._memory = torch.empty(0)
-        self._read: torch.cuda.Event | None = None  # the last copy has left the memory
+    def __init__(self, device: torch.device) -> None:
+        self.memory = torch.empty((0, 0))
+        self._pinned = device.type == "cuda"
+        self._moved = torch.cuda.Event() if self._pinned else None  # type: ignore[no-untyped-call]
 
-    def __call__(self, values: Values, device: torch.device) -> torch.Tensor:
-        if device.type != "cuda":
-            return torch.from_numpy(np.require(values, np.float32, requirements=("C", "W"))).to(device)
-        if self._memory.shape != values.shape:
-            self._memory, self._read = torch.empty(values.shape, pin_memory=True), None
-        if self._read is not None:
-            self._read.synchronize()
-        self._memory.numpy()[...] = values
-        there = self._memory.to(device, non_blocking=True)
-        self._read = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        self._read.record()
+    def fill(self, values: Values) -> None:
+        self._sized(values.shape, torch.float32).numpy()[...] = values
+
+    def to(self, device: torch.device) -> torch.Tensor:
+        """What was filled in, on the device."""
+        there = self.memory.to(device, non_blocking=True)
+        self._mark()
         return there
+
+    def take(self, values: torch.Tensor) -> None:
+        """Begin to fetch what stands on the device."""
+        self._sized(values.shape, values.dtype).copy_(values, non_blocking=True)
+        self._mark()
+
+    def array(self) -> Values:
+        """What was taken, when it is here; the next `take` is into the same memory."""
+        self._wait()
+        found: Values = self.memory.numpy()
+        return found
+
+    def _sized(self, shape: tuple[int, ...], kind: torch.dtype) -> torch.Tensor:
+        if self.memory.shape != shape or self.memory.dtype != kind:
+            self.memory = torch.empty(shape, dtype=kind, pin_memory=self._pinned)
+        else:
+            self._wait()
+        return self.memory
+
+    def _mark(self) -> None:
+        if self._moved is not None:
+            self._moved.record()
+
+    def _wait(self) -> None:
+        if self._moved is not None:
+            self._moved.synchronize()
 
 
 class Places:

@@ -208,7 +208,7 @@ class LanguageModel:
         if isinstance(query.x, Rows) and query.u.q < self.d and fused and everyone:
             if query.x.owed is None:  # then it owes what it has
                 query.x.put(query.u, query.x.restrict(query.u))
-            (x, *owed), at = query.x.debt(query.x.owed or query.u), query.x.places(query.u)
+            (x, *owed), at = query.x.debt(query.u), query.x.places(query.u)
             answers = self.subject.backbone.both(x, at, self._shift(query), *owed, self._ready(t, rows, 2))
             return answers, at
         x, at, shift = self._shifted(query, rows)

@@ -10,8 +10,6 @@ from zocosmo.core.support import Support
 from zocosmo.errors import InputError
 from zocosmo.torch.aside import to_device
 
-KEPT = 2**25 - 2**16  # glibc keeps freed memory of twice the largest block it has freed, up to 32 MB
-
 Values = NDArray[Any]
 
 
@@ -23,34 +21,18 @@ class Rows:
     """
 
     def __init__(self, x: Values, device: torch.device) -> None:
-        self.shape, self.dtype = x.shape, np.dtype(np.float32)
-        self._tensor = torch.from_numpy(np.array(x, np.float32, order="C").reshape(-1, x.shape[-1])).to(
-            device
-        )
-        np.empty(KEPT, np.uint8)
-        self.places = Places(self.shape, device)
-        self._kin: list[Rows] = []
-        self._join(self._kin)
+        rows = torch.from_numpy(np.array(x, np.float32, order="C").reshape(-1, x.shape[-1]))
+        self._begin(rows.to(device), Places(x.shape, device), [])
+        keep_freed_memory()
 
-    def _join(self, kin: "list[Rows]") -> None:
-        self._kin = kin
+    def _begin(self, tensor: torch.Tensor, places: "Places", kin: "list[Rows]") -> None:
+        self.shape, self.dtype, self.device = places.shape, np.dtype(np.float32), tensor.device
+        self._tensor, self.places, self._kin = tensor, places, kin
         kin.append(self)
-        self._arrives, self._leaves = (
-            Aside(self.device),
-            Aside(self.device),
-        )  # what is read ahead; what is put
+        self._arrives = Aside(self.device)  # what is read ahead
         self._coming: Support | None = None
+        self._leaves = Aside(self.device)  # what is put
         self.owed: Support | None = None  # where the last put was, until it is written
-
-    @property
-    def device(self) -> torch.device:
-        return self._tensor.device
-
-    def debt(self, support: Support) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """All rows without what was put last; its coordinates, (rows, q), if that was on `support`; and its
-        values, with the host. Who needs the rows at once may write it himself: that it is done again when
-        somebody looks does no harm."""
-        return self._tensor, self.places(support), self._leaves.memory
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -59,6 +41,14 @@ class Rows:
             self._tensor.scatter_(1, self.places(self.owed), self._leaves.to(self.device))
             self.owed = None
         return self._tensor
+
+    def debt(self, support: Support) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """All rows but for what is owed to them, its coordinates (rows, q), and its values, with the host.
+
+        Who needs the rows at once may write it himself: that it is written again when somebody looks does no
+        harm. If nothing is owed yet, it is what will be put on `support`.
+        """
+        return self._tensor, self.places(self.owed or support), self._leaves.memory
 
     def restrict(self, support: Support) -> Values:
         """Res_S of every row, shape (…, n, q)."""
@@ -86,9 +76,7 @@ class Rows:
     def zeros_like(self) -> "Rows":
         """Rows of zeros beside these: their kin, read together with them."""
         zeros = object.__new__(Rows)
-        zeros.shape, zeros.dtype, zeros.places = self.shape, self.dtype, self.places
-        zeros._tensor = torch.zeros_like(self._tensor)
-        zeros._join(self._kin)
+        zeros._begin(torch.zeros_like(self._tensor), self.places, self._kin)
         return zeros
 
     def load(self, x: Values) -> Self:
@@ -163,3 +151,9 @@ class Places:
                 del self._kept[next(iter(self._kept))]
             self._kept[id(support)] = support, to_device(index, self.device)
         return self._kept[id(support)][1]
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what the arrays of a round leave behind, rather than give pages back and ask
+    for them again. glibc does so once it has freed a block as large as this, and no larger than 32 MB."""
+    np.empty(2**25 - 2**16, np.uint8)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from test_torch import DTYPES, bits, network, odd_numbers, sphere, train
 from zocosmo.core.support import Direction, Support, draw_direction
@@ -12,6 +13,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError
 from zocosmo.oracle import TwoQuery, lend, two_query
 from zocosmo.torch import Cosmo, Parameters
+from zocosmo.torch.aside import to_device
 from zocosmo.torch.flat import Flat
 
 HALF = [torch.float16, torch.bfloat16]
@@ -294,6 +296,86 @@ def test_a_model_that_moved_after_the_optimizer_was_made_is_refused():
     model.to(torch.float32)
     with pytest.raises(InputError, match=r"parameter 0 has moved, to torch\.float32 on cpu"):
         optimizer.step(lambda: model(torch.ones(3)).sum())
+
+
+def test_a_model_that_moved_after_its_next_step_was_made_ready_is_refused():
+    model = torch.nn.Linear(3, 2).to(torch.bfloat16)
+    optimizer = Cosmo(model.parameters(), lr=0.1, q=2, seed=0)
+    optimizer.step(lambda: model(torch.ones(3, dtype=torch.bfloat16)).sum())
+    model.to(torch.float32)
+    with pytest.raises(InputError, match=r"parameter 0 has moved, to torch\.float32 on cpu"):
+        optimizer.step(lambda: model(torch.ones(3)).sum())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_weights_written_between_steps_are_those_that_queries_start_from(dtype):
+    """The next step was made ready before; all weights are 4 and μ is 1/4, so both points are exact."""
+    p, seen = torch.ones(12, dtype=dtype), []
+    optimizer = Cosmo([p], lr=1e-3, q=5, mu=0.25, momentum=0.5, seed=2, sparse=True)
+    train(optimizer, lambda: p.double().sum(), 3)
+    p.data[:] = 4.0  # past the counts that torch keeps of writes
+    optimizer.step(lambda: seen.append(p.tolist()) or 0.0)
+    u = draw_direction(Tape(2), 3, d=12, q=5)
+    assert [u.restrict(np.array(each)).tolist() for each in seen] == [
+        (4 + 0.25 * sign * u.signs).tolist() for sign in (1, -1)
+    ]
+
+
+def test_a_round_leaves_torch_s_coins_as_one_query_does():
+    torch.manual_seed(8)
+    Cosmo([torch.zeros(4)], lr=0.0, q=2, seed=0).step(lambda: torch.rand(3).sum())
+    after = torch.rand(5).tolist()
+    torch.manual_seed(8)
+    torch.rand(3)
+    assert torch.rand(5).tolist() == after
+
+
+class Calls(TorchDispatchMode):
+    """The names of torch's calls that move entries, and of others that are to be noted, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, call, types, args=(), kwargs=None):
+        if (name := str(call).split(".")[1]) in ("index_select", "index_copy_"):
+            self.names.append(name)
+        return call(*args, **(kwargs or {}))
+
+    def note(self, monkeypatch, thing, name):
+        call = getattr(thing, name)
+
+        def noted(*args):
+            found = call(*args)
+            self.names.append(name)
+            return found
+
+        monkeypatch.setattr(thing, name, noted)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_step_reads_once_and_looks_into_its_map_while_a_device_computes(dtype, monkeypatch):
+    """Queries and putting back write three times; after the losses there is one write left."""
+    p = torch.ones(4000, dtype=dtype)
+    optimizer = Cosmo([p], lr=1e-3, q=50, mu=0.25, momentum=0.5, seed=2, sparse=True)
+    train(optimizer, lambda: p.double().sum(), 3)
+    calls, visited = Calls(), optimizer.x.visited
+    calls.note(monkeypatch, visited, "_search")
+    calls.note(monkeypatch, optimizer, "_look_ahead")  # its name comes when it is done
+    with calls:
+        optimizer.step(lambda: p.double().sum())
+    writes, searches = ["index_copy_"] * 3, ["_search"] * calls.names.count("_search")
+    assert calls.names == ["index_select", *writes, *searches, "_look_ahead", "index_copy_"]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_values_on_their_way_to_a_gpu_are_not_written_over():
+    """Behind work that takes long, more copies are under way than there is memory to stage them at first."""
+    device, large = torch.device("cuda"), torch.ones(8192, 8192, device="cuda")
+    for _ in range(20):
+        large @ large
+    there = [to_device(np.full(1000, k), device) for k in range(200)]
+    assert torch.stack(there).unique(dim=1).flatten().tolist() == list(range(200))
 
 
 def test_tensors_that_share_memory_are_refused_in_one_buffer_and_in_several():

@@ -1,5 +1,8 @@
 """The sparse map of what was visited: a dict, in arrays."""
 
+import itertools
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,6 +41,133 @@ def test_it_reads_as_a_dict_does(writes, asked):
     fill = {key: 0.0 if key in entered else 7.0 for key in asked}
     assert len(visited) == len(entered)
     assert visited.get(array(asked), "m", 7.0).tolist() == [model["m"].get(k, fill[k]) for k in sorted(asked)]
+
+
+class Plain:
+    """The same map as dicts."""
+
+    def __init__(self):
+        self.columns = {"x": {}, "m": {}}
+
+    def set(self, keys, column, first):
+        for name, fill in (("x", np.nan), ("m", 0.0)):
+            for key in keys.tolist():
+                self.columns[name].setdefault(key, fill)
+        self.columns[column].update(zip(keys.tolist(), first + np.arange(keys.size), strict=True))
+
+    def get(self, keys, column):
+        return np.array([self.columns[column].get(key, -1.0) for key in keys.tolist()], np.float32)
+
+    def rows(self):
+        keys = sorted(self.columns["x"])
+        return {"keys": array(keys), **{name: self.get(array(keys), name) for name in "xm"}}
+
+
+DENSE = st.sets(st.integers(0, 30), min_size=1, max_size=30)  # most have keys in common
+LONG = st.integers(0, 20).map(lambda k: set(range(k, k + 400)))  # the first table has 1,024 places
+POOLS = st.lists(st.one_of(DENSE, DENSE, LONG, st.just(set(crowded(60).tolist()))), min_size=2, max_size=5)
+KINDS = st.sampled_from(["set", "set", "get", "ahead", "ahead", "len"])
+ACTS = st.lists(st.tuples(KINDS, st.integers(0, 4), st.sampled_from("xm")), max_size=30)
+
+
+def same(one, other):
+    return {k: v.tobytes() for k, v in one.items()} == {k: v.tobytes() for k, v in other.items()}
+
+
+@given(POOLS, ACTS)
+def test_what_was_looked_for_ahead_is_what_a_dict_says_when_it_is_asked_for(pool, acts):
+    """Arrays that overlap, in tables that grow in between, set and asked for in any order."""
+    visited, plain, pool = new(), Plain(), [array(keys) for keys in pool]
+    for t, (act, k, column) in enumerate(acts):
+        keys = pool[k % len(pool)]
+        if act == "ahead":
+            visited.look_ahead(keys, pool[t % len(pool)])
+        elif act == "set":
+            visited.set(keys, column, t + np.arange(keys.size))
+            plain.set(keys, column, t)
+        elif act == "get":
+            assert visited.get(keys, column, -1.0).tobytes() == plain.get(keys, column).tobytes()
+        else:
+            assert len(visited) == len(plain.columns["x"])
+    assert same(visited.arrays(), plain.rows())
+
+
+@given(st.lists(st.one_of(DENSE, LONG), min_size=2, max_size=8), st.booleans())
+def test_rounds_with_a_look_ahead_are_rounds_without(rounds, both):
+    """As a step does it: ask if there are masters, look ahead to the next, ask for momentum, set."""
+    visited, plain, pool = new(), Plain(), [array(keys) for keys in rounds]
+    for t, (keys, coming) in enumerate(itertools.pairwise(pool)):
+        if both:
+            assert visited.get(keys, "x", -1.0).tobytes() == plain.get(keys, "x").tobytes()
+        visited.look_ahead(coming, keys)
+        assert visited.get(keys, "m", -1.0).tobytes() == plain.get(keys, "m").tobytes()
+        for column in "xm" if both else "m":
+            visited.set(keys, column, t + np.arange(keys.size))
+            plain.set(keys, column, t)
+    assert same(visited.arrays(), plain.rows())
+
+
+def test_what_was_looked_for_ahead_is_not_looked_for_again(monkeypatch):
+    """After the losses of a round, and before the next one's, nobody looks at the table."""
+    visited, keys, coming = new(), np.arange(0, 40, 2), np.arange(0, 60, 3)
+    visited.look_ahead(coming, keys)
+    monkeypatch.setattr(visited, "_search", None)
+    for column in "xm":
+        visited.set(keys, column, keys)
+    assert visited.get(coming, "m").tolist() == [k if k % 2 == 0 and k < 40 else 0 for k in coming]
+    assert visited.knows_any(coming)
+
+
+def test_arrays_set_one_after_the_other_are_both_entered():
+    visited, keys, coming = new(), np.array([1, 2, 3]), np.array([3, 4])
+    visited.look_ahead(coming, keys)
+    visited.set(keys, "x", keys)
+    visited.set(coming, "x", 9.0)
+    assert visited.arrays()["x"].tolist() == [1, 2, 9, 9]
+
+
+def test_restoring_forgets_what_was_looked_for_ahead():
+    visited, coming = new(), np.array([1, 2])
+    visited.set(np.array([2]), "m", 5.0)
+    visited.look_ahead(coming, np.array([4]))
+    visited.restore({"keys": np.empty(0), "x": np.empty(0), "m": np.empty(0)})
+    assert visited.get(coming, "m").tolist() == [0, 0]
+
+
+def test_values_given_and_taken_may_be_changed_afterwards():
+    visited, keys, values = new(), np.array([1, 2]), np.array([3, 4], np.float32)
+    visited.set(keys, "x", values)
+    values[:] = 7
+    visited.get(keys, "x")[:] = 8
+    assert visited.get(keys, "x").tolist() == visited.arrays()["x"].tolist() == [3, 4]
+
+
+def test_answers_of_rounds_that_are_over_are_let_go():
+    visited, pool = new(), [np.arange(k, k + 9) for k in range(6)]
+    seen = []
+    for keys, coming in itertools.pairwise(pool):
+        visited.get(keys, "x")
+        seen.append(weakref.ref(visited._now))
+        visited.look_ahead(coming, keys)
+        visited.set(keys, "x", 1.0)
+    assert [ref() is not None for ref in seen] == [False, False, False, False, True]
+
+
+def test_what_cannot_be_entered_yet_is_entered_later(monkeypatch):
+    """Memory runs out when the table grows: nothing that was in it, and nothing that was set, is lost."""
+    visited, few, many = new(), np.arange(3), np.arange(2, 500)
+    visited.set(few, "x", 4.0)
+    visited.set(many, "x", 5.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("zocosmo.torch.visited.np.full", full_of_memory)
+        with pytest.raises(MemoryError):
+            visited.arrays()
+    assert visited.get(few, "x").tolist() == [4, 4, 5]
+    assert len(visited) == 500
+
+
+def full_of_memory(*args):
+    raise MemoryError
 
 
 @given(WRITES, st.randoms(use_true_random=False))

@@ -178,6 +178,32 @@ def test_every_trial_begins_with_the_same_weights(model):
     assert second.drop(columns="trial").equals(alone.drop(columns="trial"))
 
 
+def test_examples_made_ready_are_those_of_the_round(model):
+    sim = simulation(model)
+    sim.round()
+    t, rows, ready = sim.problem._next
+    assert t == sim.t == 1
+    assert all(torch.equal(a, b) for a, b in zip(ready, sim.problem._batch(1, rows), strict=True))
+    assert not torch.equal(ready[0], sim.problem._batch(0, rows)[0])
+
+
+def test_a_support_that_was_made_ready_is_searched_for_nowhere(model, monkeypatch):
+    sim = simulation(model)
+    sim.round()
+    x, u = sim.state.x, sim._draws.at(1).u
+    with monkeypatch.context() as patch:
+        for visited in (x.origin, x.flat.visited):
+            patch.setattr(visited, "_search", None)
+        ready = asked(x, u)
+    x.restrict(sim._draws.at(5).u)  # forgets it
+    x.origin.get(np.array([0]), "x")
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ready, asked(x, u), strict=True))
+
+
+def asked(x, u):
+    return x.restrict(u), x.origin.get(u.index, "x")
+
+
 def test_any_subset_can_be_named(model):
     sim = simulation(model, coordinates="*.self_attn.*, !*.o_proj.*")
     before = weights_of(sim)

@@ -63,6 +63,11 @@ class Weights:
         self.flat.put(support, values)
         return self
 
+    def look_ahead(self, support: Support, after: Support) -> None:
+        """Make ready for a support after another."""
+        self.flat.look_ahead(support, after)
+        self.origin.look_ahead(support.index, after.index)
+
     def zeros_like(self) -> "Momentum":
         return Momentum(self.flat.visited, "m")
 
@@ -216,27 +221,33 @@ class FullModel(LanguageModel):
 
     def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
         """The loss of the model as it is."""
-        batch = self._batch(t, np.arange(1))
-        mean = self.subject.backbone.losses(NO_ADAPTER, batch)[0].mean()
+        mean = self.subject.backbone.losses(NO_ADAPTER, self._examples(t))[0].mean()
         return np.full(self.record.shape, mean.item())
 
     def two_query(self, query: TwoQuery, t: int) -> Values:
         """The slope, from two forwards of the model itself; its weights are put back to the bit."""
         x: Any = query.x
         loan, shift, backbone = x.lend(query.u), query.shift(), self.subject.backbone
-        batch, found = self._batch(t, np.arange(1)), []
+        batch, found = self._examples(t), []
         try:
-            for values in (loan.values + shift, loan.values - shift):
-                loan.put(values)
+            for move in (np.add, np.subtract):
+                loan.put(move(loan.values, shift))
                 found.append(backbone.losses(NO_ADAPTER, batch)[0].mean())
         finally:
             loan.put_back()
-        if self.prepare is not None:
-            self.prepare()
+        if self.prepare is not None:  # while a device computes
+            x.look_ahead(self.prepare().u, query.u)
+            self._next = t + 1, np.arange(1), self._examples(t + 1)
         plus, minus = (np.full(self.record.shape, each) for each in torch.stack(found).tolist())
         step = self.record.clip(plus - minus, self.subject.setting.clip)
         self.record.add(plus, minus, self.subject.setting.clip, np.arange(1))
         return query.slope(step, np.zeros_like(step))
+
+    def _examples(self, t: int) -> Any:
+        """What the node sees in a round; made ready in the round before, if that was run."""
+        if self._next is not None and self._next[0] == t:
+            return self._next[2]
+        return self._batch(t, np.arange(1))
 
     def measure(self, x: Weights) -> dict[str, Values]:
         """All that a checkpoint says, by run."""

@@ -20,8 +20,8 @@ from zocosmo.methods.base import Draw
 from zocosmo.oracle import Mask, TwoQuery
 from zocosmo.problems.draws import private, together, uniforms
 from zocosmo.problems.nodes import check_nodes
-from zocosmo.torch.aside import to_device
-from zocosmo.torch.rows import Aside, Rows
+from zocosmo.torch.aside import Aside, to_device
+from zocosmo.torch.rows import Rows
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]

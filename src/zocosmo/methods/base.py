@@ -247,9 +247,10 @@ def check_number(
 
 def drive(step: Step, answer: Callable[[TwoQuery], Values]) -> Any:
     """Run a step to its end, answering what it asks; gives the next state."""
-    try:
-        query = next(step)
-        while True:
-            query = step.send(answer(query))
-    except StopIteration as done:
-        return done.value
+    told: Any = None
+    while True:
+        try:
+            query = step.send(told)
+        except StopIteration as done:
+            return done.value
+        told = answer(query)  # whatever this raises is not the end of the step

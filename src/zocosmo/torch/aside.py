@@ -1,4 +1,4 @@
-"""Copies to a device that wait for nobody."""
+"""Copies to a device and from it that nobody waits for."""
 
 from functools import lru_cache
 from typing import Any
@@ -7,12 +7,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+MOST = 2**24  # bytes: memory that a device can read by itself is scarce, and kept once it was asked for
+
+
+Values = NDArray[Any]
+
 
 def to_device(array: NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
     """A tensor of an array, where it is needed.
 
     A copy from ordinary memory to a GPU waits for all that its stream was given before, such as a forward. So
-    these copies have a stream of their own, and what is computed next waits for them.
+    values go by way of memory that the GPU reads by itself, which torch uses again when it was read. Large
+    arrays have a stream of their own, and what is computed next waits for them.
     """
     if isinstance(array, torch.Tensor):
         here = array
@@ -22,12 +28,59 @@ def to_device(array: NDArray[Any] | torch.Tensor, device: torch.device) -> torch
         )  # torch frowns on what is read-only
     if device.type != "cuda" or here.device.type == "cuda":
         return here.to(device)
+    if here.nbytes <= MOST:
+        return here.pin_memory().to(device, non_blocking=True)
     stream, now = _aside(device), torch.cuda.current_stream(device)
     with torch.cuda.stream(stream):
         there = here.to(device)
     now.wait_stream(stream)
     there.record_stream(now)
     return there
+
+
+class Aside:
+    """Values on their way to a GPU or from it, in memory that it reads and writes by itself: nobody waits
+    before the memory is used again."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.memory = torch.empty((0, 0))
+        self._pinned = device.type == "cuda"
+        self._moved = torch.cuda.Event() if self._pinned else None  # type: ignore[no-untyped-call]
+
+    def fill(self, values: Values) -> None:
+        self._sized(values.shape, torch.float32).numpy()[...] = values
+
+    def to(self, device: torch.device) -> torch.Tensor:
+        """What was filled in, on the device."""
+        there = self.memory.to(device, non_blocking=True)
+        self._mark()
+        return there
+
+    def take(self, values: torch.Tensor) -> None:
+        """Begin to fetch what stands on the device."""
+        self._sized(values.shape, values.dtype).copy_(values, non_blocking=True)
+        self._mark()
+
+    def array(self) -> Values:
+        """What was taken, when it is here; the next `take` is into the same memory."""
+        self._wait()
+        found: Values = self.memory.numpy()
+        return found
+
+    def _sized(self, shape: tuple[int, ...], kind: torch.dtype) -> torch.Tensor:
+        if self.memory.shape != shape or self.memory.dtype != kind:
+            self.memory = torch.empty(shape, dtype=kind, pin_memory=self._pinned)
+        else:
+            self._wait()
+        return self.memory
+
+    def _mark(self) -> None:
+        if self._moved is not None:
+            self._moved.record()
+
+    def _wait(self) -> None:
+        if self._moved is not None:
+            self._moved.synchronize()
 
 
 @lru_cache

@@ -58,9 +58,10 @@ class Flat:
         self.visited = Visited({"x": np.nan, "m": 0.0} if self.has_masters else {"m": 0.0}, self.dtype)
         self.buffers, self._moves = self._move()
         self._homes = [(tensor.data_ptr(), tensor.dtype) for tensor in self.tensors]
-        self._last: tuple[Support, list[Part]] | None = None
+        self._now: tuple[Support, list[Part]] | None = None
+        self._coming: tuple[Support, list[Part]] | None = None
         self._seen: tuple[Support, list[torch.Tensor], Values] | None = None
-        self._cuts = 0
+        self._checks = 0
 
     @torch.no_grad()
     def restrict(self, support: Support) -> Values:
@@ -81,7 +82,7 @@ class Flat:
             return self
         for part, old, new in zip(parts, now, _rounded(parts, row), strict=True):
             bits = BITS[old.element_size()]
-            _write(part, torch.where(_same(old, new), old.view(bits), new.view(bits)))
+            _write(part, torch.where(_same(old, new, row), old.view(bits), new.view(bits)))
         if self.has_masters:
             self.visited.set(support.index, "x", row)
         return self
@@ -106,6 +107,12 @@ class Flat:
 
         return Loan(here.copy(), put, put_back)
 
+    def look_ahead(self, support: Support, after: Support) -> None:
+        """Make ready for a support after another, while a device computes: its places, and all that is known
+        of it but the weights. Somebody else may write those until they are lent."""
+        self._coming = support, self._cut(support)
+        self.visited.look_ahead(support.index, after.index)
+
     def _read(self, support: Support) -> tuple[list[torch.Tensor], Values]:
         """Weights on a support, on the CPU, and what they stand for; those just lent were read already."""
         if self._seen is not None and self._seen[0] is support:
@@ -122,7 +129,7 @@ class Flat:
         if self.has_masters and self.visited.knows_any(support.index):
             masters = self.visited.get(support.index, "x").reshape(-1)
             for (where, *_), weights, rounded in zip(parts, now, _rounded(parts, masters), strict=True):
-                out[where] = np.where(_same(weights, rounded).numpy(), masters[where], out[where])
+                out[where] = np.where(_same(weights, rounded, out).numpy(), masters[where], out[where])
         return out.reshape(support.index.shape)
 
     def _row(self, support: Support, values: Values) -> Values:
@@ -132,21 +139,28 @@ class Flat:
 
     def _parts(self, support: Support) -> list[Part]:
         """What a support touches. A round asks several times, so the last is kept."""
-        if self._last is None or self._last[0] is not support:
-            self._last = support, self._cut(support)
-        return self._last[1]
+        if self._now is None or self._now[0] is not support:
+            self._check_homes()
+            if self._coming is not None and self._coming[0] is support:
+                self._now, self._coming = self._coming, None
+            else:
+                self._now = support, self._cut(support)
+        return self._now[1]
 
-    def _cut(self, support: Support) -> list[Part]:
-        if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
-            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
-        for k in {0, self._cuts % len(self.tensors)}:  # what moves a model moves all of it
+    def _check_homes(self) -> None:
+        """Refuse a model that has moved: steps would go where it does not look."""
+        for k in {0, self._checks % len(self.tensors)}:  # what moves a model moves all of it
             tensor = self.tensors[k]
-            if (tensor.data_ptr(), tensor.dtype) != self._homes[k]:  # steps would go where no model looks
+            if (tensor.data_ptr(), tensor.dtype) != self._homes[k]:
                 raise InputError(
                     f"parameter {k} has moved, to {tensor.dtype} on {tensor.device}, since the optimizer was "
                     "made; make it after .to(), .half() and the like"
                 )
-        self._cuts += 1
+        self._checks += 1
+
+    def _cut(self, support: Support) -> list[Part]:
+        if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
+            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
         index = support.index.reshape(-1).astype(np.int64, copy=False)
         if len(self.buffers) == 1:
             return [_part(slice(None), self.buffers[0], index)]
@@ -215,5 +229,7 @@ def _rounded(parts: list[Part], row: Values) -> list[torch.Tensor]:
     return [torch.from_numpy(row[part.where]).to(part.kind) for part in parts]
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return (one == other) | (one.isnan() & other.isnan())
+def _same(one: torch.Tensor, other: torch.Tensor, values: Values) -> torch.Tensor:
+    """Equal numbers, or none both; where `values` has no NaN, one of the two has none either."""
+    same = one == other
+    return same | (one.isnan() & other.isnan()) if np.isnan(values).any() else same

@@ -9,7 +9,6 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Iterable
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from zocosmo.channel import Channel, MemoryChannel
 from zocosmo.core.coupling import COUPLINGS
 from zocosmo.core.ledger import Ledger
-from zocosmo.core.support import check_size
+from zocosmo.core.support import Direction, check_size
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.dist.peer import Peer
 from zocosmo.dist.rendezvous import Job, is_launched, join
@@ -47,7 +46,7 @@ class Losses:
 
     Without that, dropout would be another function at x + μu than at x − μu, and the slope mere noise. Losses
     that are tensors are looked at when both forwards were started: a GPU never waits between them, and
-    `meanwhile` the next round is drawn.
+    `meanwhile` the next round is made ready.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Losses:
         node: int,
         t: int,
         devices: Iterable[torch.device],
-        meanwhile: Callable[[], Any],
+        meanwhile: Callable[[Direction], Any],
     ) -> None:
         self.closure, self.where, self.found = closure, f"node {node} in round {t}", list[float]()
         self.meanwhile = meanwhile
@@ -65,24 +64,27 @@ class Losses:
         self._coins = torch.get_rng_state(), [torch.cuda.get_rng_state(k) for k in self._cuda]
 
     def two_query(self, query: TwoQuery, t: int) -> Values:
-        loan, shift, answers = lend(query.x, query.u), query.shift(), []
+        loan, shift, answers = lend(query.x, query.u), query.shift(), list[Any]()
         try:
-            for values in (loan.values + shift, loan.values - shift):
-                loan.put(values)
-                answers.append(self._ask())
+            for move in (np.add, np.subtract):
+                loan.put(move(loan.values, shift))
+                answers.append(self._ask(again=bool(answers)))
         finally:
             loan.put_back()
-        self.meanwhile()
+        self.meanwhile(query.u)
         plus, minus = (np.array([[self._number(answer)]]) for answer in answers)
         return query.slope(plus, minus)
 
-    def _ask(self) -> Any:
-        torch.set_rng_state(self._coins[0])
-        for k, coins in zip(self._cuda, self._coins[1], strict=True):
-            torch.cuda.set_rng_state(coins, k)
+    def _ask(self, *, again: bool) -> Any:
+        if again:
+            torch.set_rng_state(self._coins[0])
+            for k, coins in zip(self._cuda, self._coins[1], strict=True):
+                torch.cuda.set_rng_state(coins, k)
         answer = self.closure()
         is_short = isinstance(answer, torch.Tensor) and answer.numel() == 1
-        return answer.detach().clone() if is_short else answer  # the next call may answer in the same memory
+        if is_short:  # the next call may answer in the same memory
+            return answer.detach().reshape(()).clone()
+        return answer
 
     def _number(self, answer: Any) -> float:
         loss = one_number(answer)
@@ -101,6 +103,8 @@ class Losses:
 
 def one_number(answer: Any) -> float | None:
     """What a closure gave as a number; None where it is none, or several."""
+    if isinstance(answer, torch.Tensor) and not answer.ndim:
+        return float(answer.item())
     if hasattr(answer, "reshape"):
         flat = answer.reshape(-1)
         return float(flat[0].item()) if len(flat) == 1 else None
@@ -191,8 +195,7 @@ class Cosmo(torch.optim.Optimizer):
         method = self._method()
         state: Any = State(self.x, self._momentum() if method.beta else None)  # type: ignore[arg-type]
         devices = {tensor.device for tensor in getattr(self.x, "buffers", self.x.tensors)}
-        ahead = partial(self._draws.prepare, self.t + 1)
-        losses = Losses(closure, node=self.node, t=self.t, devices=devices, meanwhile=ahead)
+        losses = Losses(closure, node=self.node, t=self.t, devices=devices, meanwhile=self._look_ahead)
         draw = self._draws.at(self.t)
         if self.peer is not None:
             self.peer.begin(self.t)
@@ -263,6 +266,12 @@ class Cosmo(torch.optim.Optimizer):
         if self.peer is not None and error is not None:
             self.peer.__exit__(kind, error, trace)  # tells the others why
         self.close()
+
+    def _look_ahead(self, now: Direction) -> None:
+        """Make the next round ready while a device computes: after the losses every call is waited for."""
+        coming = self._draws.prepare(self.t + 1).u
+        if isinstance(self.x, Flat):
+            self.x.look_ahead(coming, now)
 
     def _answer(self, query: TwoQuery, losses: Losses) -> Values:
         if query.active is not None and not query.active.any():

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from zocosmo.core.support import Support
 from zocosmo.errors import InputError
-from zocosmo.torch.aside import to_device
+from zocosmo.torch.aside import Aside, to_device
 
 Values = NDArray[Any]
 
@@ -88,51 +88,6 @@ class Rows:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         whole: Values = self.tensor.cpu().numpy().reshape(self.shape)
         return np.array(whole, dtype, copy=copy)  # on the CPU `whole` is the tensor's own memory
-
-
-class Aside:
-    """Values on their way to a GPU or from it, in memory that it reads and writes by itself: nobody waits
-    before the memory is used again."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.memory = torch.empty((0, 0))
-        self._pinned = device.type == "cuda"
-        self._moved = torch.cuda.Event() if self._pinned else None  # type: ignore[no-untyped-call]
-
-    def fill(self, values: Values) -> None:
-        self._sized(values.shape, torch.float32).numpy()[...] = values
-
-    def to(self, device: torch.device) -> torch.Tensor:
-        """What was filled in, on the device."""
-        there = self.memory.to(device, non_blocking=True)
-        self._mark()
-        return there
-
-    def take(self, values: torch.Tensor) -> None:
-        """Begin to fetch what stands on the device."""
-        self._sized(values.shape, values.dtype).copy_(values, non_blocking=True)
-        self._mark()
-
-    def array(self) -> Values:
-        """What was taken, when it is here; the next `take` is into the same memory."""
-        self._wait()
-        found: Values = self.memory.numpy()
-        return found
-
-    def _sized(self, shape: tuple[int, ...], kind: torch.dtype) -> torch.Tensor:
-        if self.memory.shape != shape or self.memory.dtype != kind:
-            self.memory = torch.empty(shape, dtype=kind, pin_memory=self._pinned)
-        else:
-            self._wait()
-        return self.memory
-
-    def _mark(self) -> None:
-        if self._moved is not None:
-            self._moved.record()
-
-    def _wait(self) -> None:
-        if self._moved is not None:
-            self._moved.synchronize()
 
 
 class Places:

@@ -235,9 +235,10 @@ class Visited:
 
 def _in_common(one: Index, other: Index) -> tuple[Index, Index]:
     """Where the keys of two ascending arrays that are in both stand, in each."""
-    at = np.searchsorted(other, one)
-    mine = np.flatnonzero(other.take(at, mode="clip") == one) if other.size else at[:0]
-    return mine, at[mine]
+    both = np.concatenate((one, other))
+    both.sort(kind="stable")  # of two runs: one merge
+    shared = both[1:][both[1:] == both[:-1]]
+    return np.searchsorted(one, shared), np.searchsorted(other, shared)
 
 
 class Column:

@@ -91,7 +91,7 @@ class Tape:
             raise InputError(f"a label is 1 to 16 ASCII characters, got {label!r}")
         words = [id_words(value) for value in ids]
         shape, name = self.common_shape(words), label.encode().ljust(16, b"\0")
-        if shape == ():  # one stream: skip the detour over arrays
+        if math.prod(shape) == 1:  # one stream: skip the detour over arrays
             fields = [PREFIX, self.keys.tobytes(), name, *(word.tobytes() for word in words)]
             return Coins(b"".join(fields), shape)
         columns = [np.frombuffer(PREFIX, np.uint8), self.keys, np.frombuffer(name, np.uint8)]

@@ -47,8 +47,15 @@ def test_run_writes_a_log_and_says_where(run, tmp_path):
     ]
 
 
-def test_run_again_finds_the_log_done(run):
-    assert run("run", "small.yaml") == run("run", "small.yaml")
+@pytest.mark.parametrize("how", [[], ["--resume"]])
+def test_run_again_finds_the_log_done_and_says_so(run, how):
+    first, again = run("run", "small.yaml"), run("run", "small.yaml", *how)
+    assert again[:2] == first[:2]
+    assert again[2] == (
+        "zocosmo: runs/small is finished, so nothing was run; its results follow. "
+        "To run it again, start anew with --replace, or choose another --out\n"
+    )
+    assert run("run", "small.yaml", "--replace") == first
 
 
 def test_seeds_of_the_command_line_make_another_study(run):

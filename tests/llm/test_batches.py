@@ -55,3 +55,14 @@ def test_lengths_and_labels_are_those_given():
     assert examples(TOKENS).lengths.tolist() == [3, 1, 5]
     assert len(examples(TOKENS)) == 3
     assert examples(TOKENS).batch(np.array([2]), CPU).tokens.dtype == torch.int64  # as embeddings want them
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 5))
+def test_by_length_every_example_comes_once_beside_others_of_its_length(lengths, each):
+    parts = list(examples([[1] * length for length in lengths]).by_length(each, CPU))
+    rows = [k for part, _ in parts for k in part.tolist()]
+    assert sorted(rows) == list(range(len(lengths)))
+    assert [lengths[k] for k in rows] == sorted(lengths)
+    assert [batch.tokens.shape for _, batch in parts] == [
+        (len(part), max(lengths[k] for k in part)) for part, _ in parts
+    ]

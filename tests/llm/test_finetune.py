@@ -320,6 +320,9 @@ MISTAKES = {
     "--every 3": "4 rounds are no multiple of 3, and the last 1 would not be run; take 3 or 6 rounds",
     "--dtype float8": "dtype 'float8' is not known; choose from float32",
     "--set rank": "--set rank: expected KEY=VALUE with dots in the key",
+    "--set problem=3": "--set problem=3: problem must be a mapping, got 3",
+    "--graph erdos_renyi": "graphs[0] lacks 'p'; give it: --set graphs.0.p=…",
+    "--nodes 1": "a ring graph needs at least 2 nodes, got 1; a node on its own is graph complete",
     "--set methods.1.q=3": "--set methods.1.q=3: methods has no entry '1'",
 }
 

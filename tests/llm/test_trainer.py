@@ -194,7 +194,68 @@ def test_unless_told_a_round_touches_8192_parameters_or_all(tmp_path, rows):
     assert make(tmp_path, rows, q=None, model=small).optimizer.q == 8
 
 
+def test_the_best_checkpoint_is_loaded_at_the_end(tmp_path, rows):
+    about = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
+    best = {"load_best_model_at_end": True, "save_total_limit": 1}
+    patience = [transformers.EarlyStoppingCallback(ROUNDS)]
+    trainer = make(tmp_path, rows, callbacks=patience, more={"eval_dataset": rows[:4]}, **about, **best)
+    trainer.train()
+    seen = [each["eval_loss"] for each in trainer.state.log_history if "eval_loss" in each]
+    assert trainer.evaluate()["eval_loss"] == min(seen) == trainer.state.best_metric
+    assert len(seen) == ROUNDS // 2
+    assert max(seen) > min(seen)
+
+
+def test_a_run_goes_on_from_the_last_checkpoint_of_its_folder(tmp_path, rows):
+    make(tmp_path, rows, max_steps=4, save_strategy="steps", save_steps=2).train()
+    seen = []
+
+    class Listens(transformers.TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            seen.append(state.global_step)
+
+    resumed = make(tmp_path, rows, callbacks=[Listens()])
+    resumed.train(resume_from_checkpoint=True)
+    assert (seen, resumed.optimizer.t, resumed.optimizer.queries) == ([5, 6], 6, 12)
+
+
+def test_predictions_are_those_of_the_trained_model(tmp_path, rows):
+    trainer = make(tmp_path, rows)
+    trainer.train()
+    tokens = torch.stack([row["input_ids"] for row in rows[:4]])
+    with torch.no_grad():
+        expected = trainer.model.eval()(input_ids=tokens).logits
+    assert (trainer.predict(rows[:4]).predictions == expected.numpy()).all()
+
+
+def test_a_callback_can_stop_the_run(tmp_path, rows):
+    class Stops(transformers.TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            control.should_training_stop = state.global_step == 3
+
+    trainer = make(tmp_path, rows, callbacks=[Stops()])
+    trainer.train()
+    assert (trainer.state.global_step, trainer.optimizer.t) == (3, 3)
+
+
 # What is refused
+
+
+def test_a_checkpoint_of_weights_alone_is_no_place_to_go_on_from(tmp_path, rows):
+    given = {"save_strategy": "steps", "save_steps": 2}
+    make(tmp_path, rows, save_only_model=True, **given).train()
+    with pytest.raises(
+        InputError, match=r"round 4 has weights and no optimizer\.pt, .* save_only_model=False"
+    ):
+        make(tmp_path, rows).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+
+
+def test_a_peft_config_is_one_of_peft_and_for_a_model_without_adapter(tmp_path, rows):
+    with pytest.raises(InputError, match="peft_config is a LoraConfig or another of PEFT's, got a dict"):
+        make(tmp_path, rows, more={"peft_config": LORA})
+    wrapped = peft.get_peft_model(tiny_model(), peft.LoraConfig(**LORA))
+    with pytest.raises(InputError, match="has an adapter already, which is trained; leave out peft_config"):
+        make(tmp_path, rows, model=wrapped, more={"peft_config": peft.LoraConfig(**LORA)})
 
 
 def test_arguments_of_another_trainer_are_refused(tmp_path, rows):
@@ -206,7 +267,7 @@ def test_arguments_of_another_trainer_are_refused(tmp_path, rows):
 @pytest.mark.parametrize(
     ("more", "line"),
     [
-        ({"model_init": tiny_model}, "pass model, not model_init"),
+        ({"model_init": tiny_model}, "needs the model itself, got a model_init; load it, and pass model"),
         ({"optimizer_cls_and_kwargs": (torch.optim.SGD, {})}, "the optimizer is Cosmo, made here"),
     ],
 )

@@ -14,7 +14,7 @@ import typer
 from zocosmo.cli.common import app
 from zocosmo.cli.model import fetch_model
 from zocosmo.cli.options import OutOption, ReplaceOption, ResumeOption
-from zocosmo.cli.study import RUNS
+from zocosmo.cli.study import RUNS, is_finished, say_finished
 from zocosmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ TaskOption = Annotated[
     str | None, typer.Option(help="toy, sst2, qnli, boolq, mrpc, rte, or a .yaml of yours.")
 ]
 DataOption = Annotated[str | None, typer.Option(help="Folder with TASK/train.jsonl and validation.jsonl.")]
+QOption = Annotated[
+    int | None, typer.Option("--q", help="Coordinates in a support.  [default: 8192, or d/8 if that is less]")
+]
+EveryOption = Annotated[
+    int | None, typer.Option(help="Rounds between checkpoints.  [default: 40; on toy 20]")
+]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Any other entry, by dots: problem.rank=16. Repeatable.")
 ]
@@ -54,12 +60,12 @@ def finetune(
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.  [default: 4]")] = None,
     graph: Annotated[str | None, typer.Option(help="See zocosmo graphs.  [default: ring]")] = None,
     method: Annotated[str | None, typer.Option(help="See zocosmo methods.  [default: edge_local]")] = None,
-    q: Annotated[int | None, typer.Option("--q", help="Coordinates in a support.  [default: 8192]")] = None,
+    q: QOption = None,
     eta: Annotated[float | None, typer.Option(help="Step size; probed, with mu, if not given.")] = None,
     mu: Annotated[float | None, typer.Option(help="How far the two queries are from x.")] = None,
     momentum: Annotated[float | None, typer.Option(help="Of visited coordinates.  [default: 0.9]")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds to run.  [default: 400]")] = None,
-    every: Annotated[int | None, typer.Option(help="Rounds between checkpoints.  [default: 40]")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds to run.  [default: 400; on toy 40]")] = None,
+    every: EveryOption = None,
     batch: Annotated[int | None, typer.Option(help="Examples in a query.  [default: 4]")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, tf32, bfloat16 or float16.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ….")] = None,
@@ -74,27 +80,32 @@ def finetune(
 ) -> None:
     """Fine-tune a language model over several nodes by forward passes alone, and save the adapter.
 
-    Without arguments SmolLM2 learns a small sentiment task that is made up here. eta and mu come from the
-    probe where they are not given; OUT/config.yaml keeps every setting, and zocosmo run or launch takes it.
+    Without arguments SmolLM2 learns toy, a small sentiment task that is made up here, in 40 rounds with an
+    eta and a mu that are known. Other tasks have 400 rounds, and for other choices the probe finds eta and mu
+    first. OUT/config.yaml keeps every setting, and zocosmo run or launch takes it.
 
     \b
     Example: zocosmo finetune --model smollm2 --task sst2 --data data --nodes 4 --graph ring
     """
     given = {PLACES[name]: context.params[name] for name in PLACES if context.params[name] is not None}
     recipe, folder = _recipe(config, given, more or [], out, resume, exact)
+    finished = not replace and is_finished(folder)
     if not replace:
-        _check_folder(recipe, folder)
+        _recall(recipe, folder)
     _offer(recipe)
     from zocosmo.llm.finetune import finetune as run
     from zocosmo.llm.recipe import settle
 
-    plan = settle(recipe, folder.name, _say)
+    taken = not replace and not resume and (folder / "plan.json").exists()
+    plan = settle(recipe, folder.name, None if finished or taken else _say)
     try:
         with Show(plan.last, plan.trials[0].graph_of().n) as show:
             found = run(plan, folder, resume=resume, replace_old=replace, tick=show.tick, see=show.see)
     except KeyboardInterrupt:  # the bar is gone by now, and the line below stays whole
         _stopped(folder)
         raise
+    if finished:
+        say_finished(folder)
     _report(found, folder)
     if config is None and not given and not more and not resume:
         _further(folder, found)
@@ -120,6 +131,8 @@ def _recipe(
         about: Any = recipe.data
         names = [Path(str(about["problem"].get(key, ""))).stem for key in ("model", "task")]
         out = RUNS / ("-".join(names) if config is None else config.stem)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file, and a run needs a folder; choose another --out")
     if resume and config is None and (out / "config.yaml").exists():
         recipe = open_recipe(out / "config.yaml", given, more, exact=exact)
     elif resume and config is None and not given and not more:
@@ -129,15 +142,24 @@ def _recipe(
     return recipe, out
 
 
-def _check_folder(recipe: "Config", folder: Path) -> None:
-    """A folder that is taken is refused before the probe, not after: its numbers would make another plan."""
+def _recall(recipe: "Config", folder: Path) -> None:
+    """A run that stands in the folder has found its numbers: it is known by them, and not probed again."""
     about: Any = recipe.data
     methods = about.get("methods")
     method = methods[0] if isinstance(methods, list) and methods and isinstance(methods[0], dict) else {}
-    if "eta" not in method and "mu" not in method and (folder / "plan.json").exists():
+    if "eta" in method or "mu" in method or not (folder / "plan.json").exists():
+        return
+    from zocosmo.experiments.config import Config
+
+    try:
+        kept: Any = Config.load(folder / "config.yaml").data
+        method |= {key: kept["methods"][0][key] for key in ("eta", "mu")}
+        about["problem"].setdefault("noise", kept["problem"]["noise"])
+    except (InputError, LookupError, TypeError):
         raise InputError(
-            f"{folder} holds a run; go on with --resume, choose another --out, or start anew: --replace"
-        )
+            f"{folder} holds a run, and no config that tells its eta and mu; choose another --out, "
+            "or start anew: --replace"
+        ) from None
 
 
 def _offer(recipe: "Config") -> None:

@@ -80,15 +80,8 @@ def probe_command(
     _check_numbers(for_rounds, rounds, mu, momentum)
     _check_files(figure, to)
     web = named_graph(graph, nodes)
-    given = {
-        "model": model,
-        "task": task,
-        "data": data,
-        "batch": batch,
-        "device": device,
-        **_further(more or []),
-    }
-    settings = _settings(setting_of(**given), dtype)
+    given = {"model": model, "task": task, "data": data, "batch": batch, "device": device}
+    settings = _settings(setting_of(**{**given, **_further(more or [])}), dtype)
     choices: dict[str, Any] = {"q": q, "directions": directions, "examples": examples, "seed": as_seed(seed)}
     if mu is not None:
         choices["mus"] = (mu, 3 * mu)
@@ -96,12 +89,7 @@ def probe_command(
     if best is not None and pilots:
         chosen = {"method": method, "planned": for_rounds, "rounds": rounds, "seed": as_seed(seed)}
         found[best] = _pilot(settings[best], found[best][0], web, {**chosen, **_momentum(method, momentum)})
-    if as_json:
-        print_json(as_report(found, best))
-    else:
-        _show(found, best)
-    if figure is not None:
-        draw(found, figure)
+    _report(found, best, figure, as_json=as_json)
     if best is None:
         raise typer.Exit(1)
     if to is not None:
@@ -109,8 +97,25 @@ def probe_command(
         text = as_config(settings[best], found[best][1], {"kind": graph, "n": web.n}, kind, for_rounds)
         replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
     if not as_json:
-        by_hand = "zocosmo finetune --eta … --mu …, or have --to FILE write a config for it"
-        print(f"\nnext: {by_hand if to is None else f'zocosmo finetune {to}'}")
+        print(f"\nnext: {_next(found[best][1], to)}")
+
+
+def _report(found: list["Found"], best: int | None, figure: Path | None, *, as_json: bool) -> None:
+    """All that was measured, in words or as JSON, and drawn if asked."""
+    if as_json:
+        print_json(as_report(found, best))
+    else:
+        _show(found, best)
+    if figure is not None:
+        draw(found, figure)
+
+
+def _next(chosen: "Suggestion", to: Path | None) -> str:
+    """The command that trains with the proposal."""
+    if to is not None:
+        return f"zocosmo finetune {to}"
+    numbers = f"--eta {chosen.eta:.3g} --mu {chosen.mu:.3g}"
+    return f"zocosmo finetune {numbers}, with the same other options; or have --to FILE write a config for it"
 
 
 def _check_numbers(for_rounds: int, rounds: int | None, mu: float | None, momentum: float) -> None:

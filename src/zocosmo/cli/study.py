@@ -63,6 +63,7 @@ def run(
 
     plan = load_plan(config, as_seeds(seeds) if seeds else None, set_)
     folder = RUNS / plan.name if out is None else out
+    finished = not replace and is_finished(folder)
     with progress(plan) as tick:
         try:
             log = run_plan(
@@ -81,7 +82,25 @@ def run(
             again += ["--seeds", seeds] * bool(seeds) + ["--states"] * states + ["--csv"] * csv
             print(f"zocosmo: stopped; what is done is kept. Go on with: {shlex.join(again)}", file=sys.stderr)
             raise
+    if finished:
+        say_finished(folder)
     print(where(folder, log, csv=csv))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether there is a log: it is written when all trials are done."""
+    from zocosmo.log import FORMATS
+
+    return any((folder / f"log{suffix}").exists() for suffix in FORMATS)
+
+
+def say_finished(folder: Path) -> None:
+    """Of a study that is asked for again."""
+    print(
+        f"zocosmo: {folder} is finished, so nothing was run; its results follow. "
+        "To run it again, start anew with --replace, or choose another --out",
+        file=sys.stderr,
+    )
 
 
 def where(folder: Path, log: "Log", *, csv: bool) -> str:

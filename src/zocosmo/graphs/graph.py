@@ -236,7 +236,8 @@ def _connected(
 
 def _at_least(least: int, n: int, name: str) -> None:
     if check_whole("n", n, -(2**63)) < least:
-        raise GraphError(f"a {name} graph needs at least {least} nodes, got {n}")
+        alone = "; a node on its own is graph complete" if n == 1 else ""
+        raise GraphError(f"a {name} graph needs at least {least} nodes, got {n}{alone}")
 
 
 def _sides(n: int, rows: int | None, name: str) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Examples as rows of token ids, padded on the left so that every row ends where the answer begins."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -51,3 +52,10 @@ class Examples:
             np.stack([tokens, places >= 0, np.maximum(places, 0), labels]), device
         )  # in one piece
         return Batch(packed[0], packed[1], packed[2], packed[3, :, 0])
+
+    def by_length(self, each: int, device: torch.device) -> Iterator[tuple[Index, Batch]]:
+        """All examples once, `each` of similar length at a time, so that little is padding; with numbers."""
+        order = np.argsort(self.lengths, kind="stable")
+        for first in range(0, len(order), each):
+            rows = order[first : first + each]
+            yield rows, self.batch(rows, device)

@@ -43,14 +43,13 @@ def evaluate(
     check_whole("rows in a batch", each, 1)
     x = np.zeros(backbone.layout.d, np.float32) if adapter is None else np.array(adapter, np.float32)
     row = torch.from_numpy(x[None]).to(backbone.device)
-    order = np.argsort(examples.lengths, kind="stable")
     nll = right = 0.0
-    for first in range(0, len(order), each):
-        batch = examples.batch(order[first : first + each], backbone.device)
+    seen = 0
+    for rows, batch in examples.by_length(each, backbone.device):
         losses, hits = backbone.judge(row, batch)
-        nll, right = nll + float(losses.sum()), right + float(hits.sum())
-        done(min(first + each, len(order)))
-    return Scores(len(order), right / len(order), nll / len(order))
+        nll, right, seen = nll + float(losses.sum()), right + float(hits.sum()), seen + len(rows)
+        done(seen)
+    return Scores(seen, right / seen, nll / seen)
 
 
 def score_tasks(

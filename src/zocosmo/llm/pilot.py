@@ -218,11 +218,9 @@ def losses_of(subject: Subject, adapter: NDArray[np.float32], examples: Examples
     """The loss of every example under one adapter, in the examples' order."""
     backbone, each = subject.backbone, subject.setting.eval_batch
     x = torch.from_numpy(np.ascontiguousarray(adapter, np.float32)[None]).to(backbone.device)
-    order = np.argsort(examples.lengths, kind="stable")
     found = np.empty(len(examples))
-    for first in range(0, len(examples), each):
-        rows = order[first : first + each]
-        found[rows] = backbone.losses(x, examples.batch(rows, backbone.device))[0].cpu().numpy()
+    for rows, batch in examples.by_length(each, backbone.device):
+        found[rows] = backbone.losses(x, batch)[0].cpu().numpy()
     return found
 
 

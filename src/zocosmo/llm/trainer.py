@@ -42,9 +42,14 @@ class Company(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
+        t, left = self.optimizer.t, state.max_steps - state.global_step
+        if state.global_step > 0 and t == 0:
+            raise InputError(
+                f"the checkpoint of round {state.global_step} has weights and no optimizer.pt, and supports "
+                "would come again from round 0; save with save_only_model=False, or start from its weights"
+            )
         if self.optimizer.peer is None:
             return
-        t, left = self.optimizer.t, state.max_steps - state.global_step
         mine = json.dumps([t, left, "" if t else fingerprint(parameters(self.optimizer))])
         all_of_them = self.optimizer.peer.job.publish(f"train/{next(self._starts)}", mine.encode())
         first, *others = [json.loads(each) for each in all_of_them]
@@ -95,14 +100,22 @@ class CosmoTrainer(Trainer):
                 f"args is a CosmoConfig, got a {type(args).__name__}; make one with the same names"
             )
         if not isinstance(model, nn.Module) or given.get("model_init") is not None:
-            raise InputError("a trainer of a node needs the model itself; pass model, not model_init")
+            what = "a model_init" if isinstance(model, nn.Module) else f"a {type(model).__name__} as model"
+            raise InputError(
+                f"a trainer of a node needs the model itself, got {what}; load it, and pass model"
+            )
         if any(given.get("optimizers") or ()) or given.get("optimizer_cls_and_kwargs") is not None:
             raise InputError(
                 "the optimizer is Cosmo, made here; set lr_scheduler_type in place of optimizers"
             )
         if peft_config is not None:
-            from peft import get_peft_model
+            from peft import PeftConfig, PeftModel, get_peft_model
 
+            if not isinstance(peft_config, PeftConfig):
+                what = type(peft_config).__name__
+                raise InputError(f"peft_config is a LoraConfig or another of PEFT's, got a {what}")
+            if isinstance(model, PeftModel):
+                raise InputError("the model has an adapter already, which is trained; leave out peft_config")
             set_seed(args.seed)  # adapters are drawn: the same ones everywhere
             model = get_peft_model(model, peft_config)
         with alone():

@@ -43,16 +43,15 @@ class Aside:
     before the memory is used again."""
 
     def __init__(self, device: torch.device) -> None:
-        self.memory = torch.empty((0, 0))
-        self._pinned = device.type == "cuda"
-        self._moved = torch.cuda.Event() if self._pinned else None  # type: ignore[no-untyped-call]
+        self.memory, self.device = torch.empty((0, 0)), device
+        self._moved = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def fill(self, values: Values) -> None:
         self._sized(values.shape, torch.float32).numpy()[...] = values
 
-    def to(self, device: torch.device) -> torch.Tensor:
+    def give(self) -> torch.Tensor:
         """What was filled in, on the device."""
-        there = self.memory.to(device, non_blocking=True)
+        there = self.memory.to(self.device, non_blocking=True)
         self._mark()
         return there
 
@@ -69,14 +68,14 @@ class Aside:
 
     def _sized(self, shape: tuple[int, ...], kind: torch.dtype) -> torch.Tensor:
         if self.memory.shape != shape or self.memory.dtype != kind:
-            self.memory = torch.empty(shape, dtype=kind, pin_memory=self._pinned)
+            self.memory = torch.empty(shape, dtype=kind, pin_memory=self._moved is not None)
         else:
             self._wait()
         return self.memory
 
     def _mark(self) -> None:
         if self._moved is not None:
-            self._moved.record()
+            self._moved.record(torch.cuda.current_stream(self.device))
 
     def _wait(self) -> None:
         if self._moved is not None:

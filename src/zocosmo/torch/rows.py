@@ -38,7 +38,7 @@ class Rows:
     def tensor(self) -> torch.Tensor:
         """All rows, (rows, d), with what was put."""
         if self.owed is not None:
-            self._tensor.scatter_(1, self.places(self.owed), self._leaves.to(self.device))
+            self._tensor.scatter_(1, self.places(self.owed), self._leaves.give())
             self.owed = None
         return self._tensor
 

@@ -47,6 +47,13 @@ def test_the_page_shows_what_the_logs_say(verdicts):
     assert f"<!-- verdicts -->\n{verdicts.tables()}<!-- end -->\n" in page
 
 
+@pytest.mark.parametrize(
+    ("name", "cut"), [("sst2-core", "5 of 5, to 0.125"), ("sst2-s", "0 of 5"), ("sst2-i-large", "–")]
+)
+def test_runs_whose_step_the_guard_has_cut_are_counted(verdicts, name, cut):
+    assert verdicts.cut(verdicts.rows(name)) == cut
+
+
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_a_log_is_of_the_config_of_its_name(path, verdicts):
     import yaml

@@ -1,5 +1,7 @@
 """States as rows of a tensor: the reads and writes of NumPy, to the bit, and runs that never notice."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from zocosmo.graphs.graph import complete, ring  # noqa: E402
 from zocosmo.methods.base import zeros_like  # noqa: E402
 from zocosmo.problems.rosenbrock import Rosenbrock, rosenbrock  # noqa: E402
 from zocosmo.sim.engine import Run, Simulation  # noqa: E402
+from zocosmo.torch.aside import Aside  # noqa: E402
 from zocosmo.torch.rows import Rows  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -165,3 +168,25 @@ def test_states_that_were_taken_stay_as_they_were():
     kept = before.tobytes()
     measured(simulation, 3)
     assert before.tobytes() == kept != simulation.states().tobytes()
+
+
+class Mark:
+    """An event that says where it was recorded."""
+
+    streams: ClassVar[list] = []
+
+    def record(self, stream=None):
+        self.streams.append(stream)
+
+    def synchronize(self):
+        pass
+
+
+def test_a_copy_is_marked_on_the_stream_of_its_device_and_not_of_the_current_one(monkeypatch):
+    monkeypatch.setattr(Mark, "streams", [])
+    monkeypatch.setattr(torch.cuda, "Event", Mark)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: f"of {device}")
+    aside = Aside(torch.device("cuda:1"))
+    aside.memory = torch.zeros(2)  # there may be no such device here to read it
+    aside.take(torch.ones(2))
+    assert (aside.array().tolist(), Mark.streams) == ([1.0, 1.0], ["of cuda:1"])

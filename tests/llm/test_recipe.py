@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+import yaml
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -11,6 +12,7 @@ pytest.importorskip("peft")
 
 from llm.tiny import tiny_folder  # noqa: E402
 from zocosmo import cli  # noqa: E402
+from zocosmo.errors import InputError  # noqa: E402
 from zocosmo.experiments.plan import load_plan  # noqa: E402
 from zocosmo.llm import recipe  # noqa: E402
 from zocosmo.llm.recipe import TRIED, open_recipe, settle  # noqa: E402
@@ -93,6 +95,23 @@ def test_what_another_method_lacks_is_left_out_however_it_is_named():
     assert "beta" not in open_recipe(None, given).data["methods"][0]
 
 
+@pytest.mark.parametrize("whole", ["methods=[{%s}]", "methods.0={%s}"])
+@pytest.mark.parametrize("part", ["kind: cosmo, decay: {kind: cosine, rounds: 100}", "kind: mezo, beta: 0"])
+def test_what_is_given_within_a_whole_is_given(whole, part):
+    assert open_recipe(None, {}, [whole % part]).data["methods"] == [yaml.safe_load(f"{{{part}}}")]
+
+
+def test_a_problem_that_is_given_as_a_whole_is_toy_unless_it_says_so():
+    data = open_recipe(None, {}, ["problem={kind: llm, validation_rows: 50}"]).data
+    assert (data["problem"]["validation_rows"], data["rounds"], data["log_every"]) == (50, 40, 20)
+
+
+@pytest.mark.parametrize("methods", ["[]", "[a]", "a"])
+def test_methods_that_are_none_are_refused_in_a_line(methods):
+    with pytest.raises(InputError, match="method"):
+        settle(open_recipe(None, {}, [f"methods={methods}"]), "demo")
+
+
 # q
 
 
@@ -136,6 +155,11 @@ def test_whatever_eta_and_mu_depend_on_is_probed_where_it_is_another(smollm2, li
         settle(open_recipe(None, {}, ["problem.threads=1", line]), "demo")
 
 
+def test_noise_that_is_given_stays(smollm2):
+    plan = settle(open_recipe(None, {}, ["problem.threads=1", "problem.noise=0.5"]), "demo")
+    assert (plan.trials[0].method.eta, dict(plan.trials[0].problem)["noise"]) == (TRIED["eta"], 0.5)
+
+
 # A run that is finished
 
 SMALL = "--rounds 2 --set problem.train_rows=64 --set problem.validation_rows=8 --set problem.threads=1"
@@ -158,6 +182,14 @@ def test_a_finished_run_that_was_probed_is_known_by_its_numbers(run, monkeypatch
     assert (code, out) == (0, first[1])
     assert FINISHED in err
     assert run(f"{line} --seed 5")[2].startswith("zocosmo: a holds a study of another plan; choose another")
+
+
+def test_a_run_with_numbers_of_its_user_is_not_taken_for_one_that_finds_them(run):
+    line = f"finetune --model tiny {SMALL} --out a"
+    assert run(f"{line} --eta 1 --mu 0.01")[0] == 0
+    code, out, err = run(line)
+    assert (code, out) == (2, "")
+    assert "a holds a run with numbers that were given; name them (--eta 1.0 --mu 0.01)" in err
 
 
 def test_a_folder_without_numbers_is_refused_before_the_probe(run, tmp_path, monkeypatch):

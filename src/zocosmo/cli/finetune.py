@@ -144,22 +144,30 @@ def _recipe(
 
 def _recall(recipe: "Config", folder: Path) -> None:
     """A run that stands in the folder has found its numbers: it is known by them, and not probed again."""
+    from zocosmo.llm.recipe import first_method
+
     about: Any = recipe.data
-    methods = about.get("methods")
-    method = methods[0] if isinstance(methods, list) and methods and isinstance(methods[0], dict) else {}
+    method = first_method(about)
     if "eta" in method or "mu" in method or not (folder / "plan.json").exists():
         return
     from zocosmo.experiments.config import Config
 
     try:
         kept: Any = Config.load(folder / "config.yaml").data
-        method |= {key: kept["methods"][0][key] for key in ("eta", "mu")}
-        about["problem"].setdefault("noise", kept["problem"]["noise"])
+        found, noise = {key: kept["methods"][0][key] for key in ("eta", "mu")}, kept["problem"]["noise"]
     except (InputError, LookupError, TypeError):
         raise InputError(
             f"{folder} holds a run, and no config that tells its eta and mu; choose another --out, "
             "or start anew: --replace"
         ) from None
+    if not noise:  # which goes with every eta that was not given
+        numbers = " ".join(f"--{key} {value}" for key, value in found.items())
+        raise InputError(
+            f"{folder} holds a run with numbers that were given; name them ({numbers}), choose another "
+            "--out, or start anew: --replace"
+        )
+    method |= found
+    about["problem"].setdefault("noise", noise)
 
 
 def _offer(recipe: "Config") -> None:

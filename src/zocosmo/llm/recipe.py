@@ -77,8 +77,8 @@ def open_recipe(
         raise config.fail(("problem",), f"problem must be a mapping, got {settled['problem']!r}")
     touched = {*changes, *config.overrides}
     if path is None:
-        if settled["problem"].get("task") == "toy":
-            _put_all(settled, {where: value for where, value in TOY.items() if where not in touched})
+        if settled["problem"].get("task", "toy") == "toy":
+            _put_all(settled, {where: value for where, value in TOY.items() if not _is_given(where, touched)})
             touched.add(("rounds",))  # others than those of DEFAULTS
         _fit_method(settled, touched)
     if exact:
@@ -154,14 +154,12 @@ def _settle(config: Config, name: str, say: Say | None) -> Plan:
 
 def _take(data: dict[str, Any], found: Mapping[str, float]) -> None:
     data["methods"][0] |= {key: found[key] for key in ("eta", "mu")}
-    data["problem"]["noise"] = found["noise"]
+    data["problem"]["noise"] = data["problem"]["noise"] or found["noise"]
 
 
 def _stand_in(config: Config) -> tuple[str, ...]:
     """Which of q, η and μ the method lacks; it gets others, until all else has been checked."""
-    given: Any = config.data
-    methods = given["methods"]
-    method = methods[0] if isinstance(methods, list) and methods and isinstance(methods[0], dict) else {}
+    method = first_method(config.data)
     known = METHODS.get(str(method.get("kind")))
     found = [key for key in ("eta", "mu") if key in method]
     if len(found) == 1:
@@ -261,14 +259,25 @@ def _put(data: Any, where: Where, value: Any) -> None:
         raise InputError(f"there is no place {shown!r} in the config; name one such as problem.rank")
 
 
+def first_method(data: Any) -> dict[str, Any]:
+    """What a config says about its method; nothing where that is wrong, as the plan will say."""
+    methods = data.get("methods")
+    return methods[0] if isinstance(methods, list) and methods and isinstance(methods[0], dict) else {}
+
+
+def _is_given(where: Where, places: Collection[Where]) -> bool:
+    """Whether somebody has set this place, or a whole that it is part of."""
+    return any(where[:k] in places for k in range(1, len(where) + 1))
+
+
 def _fit_method(data: dict[str, Any], changes: Collection[Where]) -> None:
     """Of the house's parameters, those that the chosen method has."""
-    method = data["methods"][0] if isinstance(data["methods"], list) else {}
+    method = first_method(data)
     kind = METHODS.get(str(method.get("kind")))
     if kind is None:
         return
     for key in [key for key in method if key != "kind" and key not in method_fields(kind)]:
-        if ("methods", 0, key) not in changes:
+        if not _is_given(("methods", 0, key), changes):
             del method[key]
 
 
@@ -279,9 +288,8 @@ def _fit_rounds(data: Any, changes: Collection[Where]) -> None:
         return  # the plan will say what is wrong
     if ("rounds",) in changes and ("log_every",) not in changes and isinstance(every, int) and every > 0:
         every = data["log_every"] = _near(every, rounds)
-    methods = data.get("methods")
-    decay = methods[0].get("decay") if isinstance(methods, list) and methods else None
-    touched = any(where[:3] == ("methods", 0, "decay") for where in changes)
+    decay, place = first_method(data).get("decay"), ("methods", 0, "decay")
+    touched = _is_given(place, changes) or any(where[:3] == place for where in changes)
     if ("rounds",) in changes and not touched and isinstance(decay, dict) and decay.get("kind") == "cosine":
         decay["rounds"] = rounds
     if ("log_every",) in changes and isinstance(every, int) and 0 < every <= rounds and rounds % every:

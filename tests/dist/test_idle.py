@@ -58,6 +58,7 @@ def breaches(folder, world):
         Counter(one[-1]["t"] + 1 for one in each if one) for each in all_of
     ]  # rounds that a kill may have cut
     for rank, each in enumerate(all_of):
+        alone = Counter()  # rounds of which the peer's line fits none of ours: a kill may have cut it
         for one in each:
             for before, after in pairwise(one):
                 t, peer = after["t"], after["partner"]
@@ -67,7 +68,9 @@ def breaches(folder, world):
                 elif mixed[rank][t] > mixed[peer][t] + cut[peer][t]:
                     yield rank, t, f"mixed without {peer}"
                 elif mixed[peer][t] and not any(is_mean(before, after, *two) for two in at(all_of[peer], t)):
-                    yield rank, t, f"changed the sum with {peer}"
+                    alone[t] += 1
+                    if alone[t] > cut[peer][t]:
+                        yield rank, t, f"changed the sum with {peer}"
 
 
 def at(written, t):
@@ -99,6 +102,20 @@ def test_the_check_of_pairs_sees_one_that_parts(tmp_path, x, mixed, found):
         lines = [json.dumps({"t": t, "partner": 1 - rank, "mixed": m, "x": [v]}) for t, v, m in told]
         (tmp_path / f"did.{rank}.0").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert list(breaches(tmp_path, 2)) == found
+
+
+@pytest.mark.parametrize(("lost", "found"), [(True, []), (False, [(0, 0, "changed the sum with 1")])])
+def test_the_check_knows_that_a_kill_may_cut_a_line(tmp_path, lost, found):
+    """Both were killed in round 0, which node 0 alone had written down, and mixed in it again."""
+    told = [[1, 1.5], [3, 6.5]], [[2] + [9] * (not lost), [10, 6.5]]
+    for rank, incarnations in enumerate(told):
+        for number, states in enumerate(incarnations):
+            lines = [
+                json.dumps({"t": k - 1, "partner": 1 - rank, "mixed": k > 0, "x": [v]})
+                for k, v in enumerate(states)
+            ]
+            (tmp_path / f"did.{rank}.{number}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert [each for each in breaches(tmp_path, 2) if each[0] == 0] == found
 
 
 def open_gate(job, world):

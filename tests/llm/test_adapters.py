@@ -34,14 +34,6 @@ QWEN2_7B = {
 SOME = [("llama", "q_proj,v_proj"), ("qwen2", "v_proj, down_proj"), ("qwen2", "all-linear")]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def layout_of(family="llama", *, rank=2, alpha=3.0, targets="q_proj,v_proj"):
     return Layout(tiny_model(family), rank=rank, alpha=alpha, targets=targets)
 

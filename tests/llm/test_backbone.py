@@ -23,14 +23,6 @@ WORDS = np.array([7, 100, 31])
 LENGTHS = (4, 9, 2, 7, 7, 12)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def backbone(family="llama", dtype=torch.float32, **given):
     layout = Layout(tiny_model(family), rank=2, alpha=3.0, targets="all-linear")
     return Backbone(tiny_model(family).to(dtype), layout, WORDS, **given)

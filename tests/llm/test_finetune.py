@@ -18,7 +18,6 @@ peft = pytest.importorskip("peft")
 from llm import finetune_driver  # noqa: E402
 from llm.tiny import tiny_folder, tiny_model  # noqa: E402
 from llm.tuning import small_plan, tuned  # noqa: E402
-from zocosmo import cli  # noqa: E402
 from zocosmo.errors import InputError, OracleError  # noqa: E402
 from zocosmo.experiments import run as runs  # noqa: E402
 from zocosmo.experiments.plan import load_plan  # noqa: E402
@@ -36,40 +35,12 @@ LINE += " --set problem.validation_rows=24"
 GOOD = '{"text": "a great film", "label": 1}\n{"text": "a bad film", "label": 0}\n'
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny")
-
-
 @pytest.fixture(scope="module")
 def straight(model, tmp_path_factory):
     """A run that nobody disturbs: its folder."""
     out = tmp_path_factory.mktemp("straight")
     tuned(model, out)
     return out
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path, model):
-    """The command in this process, in an empty folder beside the model: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny").symlink_to(model)
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
 
 
 def files(folder, *names):

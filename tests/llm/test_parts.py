@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 
-from llm.tiny import tiny_folder  # noqa: E402
 from llm.tuning import tuned  # noqa: E402
 from zocosmo import log  # noqa: E402
 from zocosmo.errors import InputError  # noqa: E402
@@ -24,11 +23,6 @@ LIGHT = {"noise": 0.5, "clip": 0.9, "together": 2, "queries": "one_by_one", "eva
 LIGHT |= {"split": "iid", "skew": 2.0, "start": 7}
 ROWS = {"max_tokens": 24, "train_tokens": 20, "train_rows": 20}
 WEIGHTS = {"rank": 3, "alpha": 8.0, "targets": "q_proj", "loss": "vocabulary", "dtype": "bfloat16"}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(autouse=True)

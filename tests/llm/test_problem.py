@@ -31,14 +31,6 @@ SMALL = {"rank": 2, "batch": BATCH, "train_rows": 40, "validation_rows": ROWS, "
 ONE_BY_ONE, FUSED = "one_by_one", "fused"
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
     """Problems on one tiny model."""

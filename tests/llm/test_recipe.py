@@ -1,7 +1,6 @@
 """What a fine-tuning run is where little is said: one set of defaults, a q that fits, a known step."""
 
 import json
-import sys
 
 import pytest
 import yaml
@@ -10,8 +9,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from llm.tiny import tiny_folder  # noqa: E402
-from zocosmo import cli  # noqa: E402
 from zocosmo.errors import InputError  # noqa: E402
 from zocosmo.experiments.plan import load_plan  # noqa: E402
 from zocosmo.llm import recipe  # noqa: E402
@@ -21,34 +18,6 @@ from zocosmo.llm.subject import open_subject  # noqa: E402
 D = 1792  # of the tiny model's adapter
 FEW = ("problem.train_rows=32", "problem.validation_rows=8", "problem.threads=1")
 STEP = {("methods", 0, "eta"): 0.5, ("methods", 0, "mu"): 0.01}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path, model):
-    """The command in this process, in an empty folder beside the model: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny").symlink_to(model)
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -18,14 +18,6 @@ from zocosmo.llm.evaluate import NOWHERE, evaluate  # noqa: E402
 from zocosmo.llm.tasks import encode, load_task  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def run(capsys, monkeypatch, tmp_path):
     """The command in a folder with a tiny model and tasks of three sizes: exit code, stdout, stderr."""

@@ -25,14 +25,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LORA = {"r": 2, "target_modules": ["q_proj", "v_proj"], "lora_dropout": 0.5, "task_type": "CAUSAL_LM"}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def rows():
     return trainer_driver.examples(0)

@@ -45,6 +45,11 @@ def write_log(to: Path, log: Log) -> None:
     replace_file(to, lambda path: pq.write_table(table, path))
 
 
+def has_log(folder: Path) -> bool:
+    """Whether the study of a folder is finished: a log is written when all trials are done."""
+    return any((folder / f"log{suffix}").exists() for suffix in FORMATS)
+
+
 def read_log(path: Path) -> Log:
     """What `write_log` wrote."""
     import pandas as pd

@@ -14,7 +14,7 @@ import typer
 from zocosmo.cli.common import app
 from zocosmo.cli.model import fetch_model
 from zocosmo.cli.options import OutOption, ReplaceOption, ResumeOption
-from zocosmo.cli.study import RUNS, is_finished, say_finished
+from zocosmo.cli.study import RUNS, say_finished
 from zocosmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,9 +87,11 @@ def finetune(
     \b
     Example: zocosmo finetune --model smollm2 --task sst2 --data data --nodes 4 --graph ring
     """
+    from zocosmo.log import has_log
+
     given = {PLACES[name]: context.params[name] for name in PLACES if context.params[name] is not None}
     recipe, folder = _recipe(config, given, more or [], out, resume, exact)
-    finished = not replace and is_finished(folder)
+    finished = not replace and has_log(folder)
     if not replace:
         _recall(recipe, folder)
     _offer(recipe)

@@ -60,10 +60,11 @@ def run(
     """
     from zocosmo.experiments.plan import load_plan
     from zocosmo.experiments.run import run_plan
+    from zocosmo.log import has_log
 
     plan = load_plan(config, as_seeds(seeds) if seeds else None, set_)
     folder = RUNS / plan.name if out is None else out
-    finished = not replace and is_finished(folder)
+    finished = not replace and has_log(folder)
     with progress(plan) as tick:
         try:
             log = run_plan(
@@ -85,13 +86,6 @@ def run(
     if finished:
         say_finished(folder)
     print(where(folder, log, csv=csv))
-
-
-def is_finished(folder: Path) -> bool:
-    """Whether there is a log: it is written when all trials are done."""
-    from zocosmo.log import FORMATS
-
-    return any((folder / f"log{suffix}").exists() for suffix in FORMATS)
 
 
 def say_finished(folder: Path) -> None:

@@ -19,7 +19,7 @@ from zocosmo.files import replace_file
 from zocosmo.llm.adapters import Adapter
 from zocosmo.llm.recipe import as_yaml, resolved, subject_of
 from zocosmo.llm.subject import Subject
-from zocosmo.log import FORMATS, Log
+from zocosmo.log import Log, has_log
 from zocosmo.sim.engine import Checkpoint, Simulation
 
 CONFIG = "config.yaml"
@@ -54,7 +54,7 @@ def finetune(
     are beside it. `out`/config.yaml is the plan as it was run, for `zocosmo run` and `launch`.
     """
     subject = subject_of(plan)
-    if replace_old or not any((out / f"log{suffix}").exists() for suffix in FORMATS):
+    if replace_old or not has_log(out):
         _ = subject.validation, subject.backbone  # what is wrong with them is said before a folder is made
     adapters = Adapters(out, subject, as_yaml(resolved(plan)), see or (lambda now: None))
     try:

@@ -63,7 +63,8 @@ ALLOWED = {
     "torch.aside": [],
     "llm.batches": ["torch.aside"],
     "llm.replay": ["llm.batches"],
-    "llm.backbone": ["llm.adapters", "llm.batches", "errors", "llm.replay"],
+    "torch.rows": ["core.support", "errors", "torch.aside"],
+    "llm.backbone": ["llm.adapters", "llm.batches", "errors", "llm.replay", "torch.rows"],
     "llm.queries": [],
     "llm.rows": ["core.tape", "problems.split", "errors"],
     "experiments.config": ["errors"],
@@ -80,7 +81,6 @@ ALLOWED = {
         "llm.tasks",
         "errors",
     ],
-    "torch.rows": ["core.support", "errors", "torch.aside"],
     "llm.problem": [
         "core.tape",
         "llm.backbone",
@@ -416,6 +416,7 @@ ALLOWED = {
         "llm.finetune",
         "llm.recipe",
         "errors",
+        "log",
     ],
     "cli.probe": [
         "cli.common",

@@ -181,7 +181,7 @@ def test_every_trial_begins_with_the_same_weights(model):
 def test_examples_made_ready_are_those_of_the_round(model):
     sim = simulation(model)
     sim.round()
-    t, rows, ready = sim.problem._next
+    t, rows, _, ready = sim.problem._next
     assert t == sim.t == 1
     assert all(torch.equal(a, b) for a, b in zip(ready, sim.problem._batch(1, rows), strict=True))
     assert not torch.equal(ready[0], sim.problem._batch(0, rows)[0])

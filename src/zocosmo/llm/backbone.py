@@ -12,6 +12,7 @@ from zocosmo.errors import InputError, check_known
 from zocosmo.llm.adapters import Layout, Site
 from zocosmo.llm.batches import Batch
 from zocosmo.llm.replay import Replay
+from zocosmo.torch.rows import Owed
 
 LOSSES = ("label", "vocabulary")
 
@@ -70,12 +71,30 @@ class Backbone:
         return nll, right
 
     @torch.inference_mode()
-    def both(self, *given: Any) -> torch.Tensor:
-        """Mean losses of adapters x + shift, then of x − shift, (2 · rows,), from x, `at`, shift, and a batch
-        with the examples of all; shifts (rows, q) stand on the coordinates `at`. Before the batch may come
-        coordinates and values that are written to x first. What is replayed does it all."""
-        (mean,) = self.replay_both(*given)
+    def both(
+        self,
+        x: torch.Tensor,
+        at: torch.Tensor,
+        shift: torch.Tensor,
+        batch: Batch,
+        owed: Owed | tuple[()] = (),
+    ) -> torch.Tensor:
+        """Mean losses of adapters x + shift, then of x − shift, (2 · rows,); shifts (rows, q) stand on the
+        coordinates `at`, and the batch has the examples of all of them. What is `owed`, coordinates and
+        values (rows, q), is written to x first. What is replayed does it all."""
+        (mean,) = self.replay_both(x, at, shift, *owed, batch)
         return mean
+
+    def both_ahead(
+        self,
+        x: torch.Tensor,
+        at: torch.Tensor,
+        shift: torch.Tensor,
+        batch: Batch,
+        owed: Owed | tuple[()] = (),
+    ) -> None:
+        """Begin what `both` will do with the same arguments."""
+        self.replay_both.load(x, at, shift, *owed, batch)
 
     def _both(
         self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, *rest: Any

@@ -31,6 +31,7 @@ from zocosmo.torch.visited import Column, Visited
 from zocosmo.traffic import Traffic
 
 NO_ADAPTER = torch.empty((1, 0))
+ONE = np.arange(1)  # the only row
 WHERE_ELSE = "for several, one process each: zocosmo.torch.Cosmo or zocosmo.llm.CosmoTrainer under torchrun"
 
 Values = NDArray[Any]
@@ -221,14 +222,14 @@ class FullModel(LanguageModel):
 
     def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
         """The loss of the model as it is."""
-        mean = self.subject.backbone.losses(NO_ADAPTER, self._examples(t))[0].mean()
+        mean = self.subject.backbone.losses(NO_ADAPTER, self._ready(t, ONE, 1))[0].mean()
         return np.full(self.record.shape, mean.item())
 
     def two_query(self, query: TwoQuery, t: int) -> Values:
         """The slope, from two forwards of the model itself; its weights are put back to the bit."""
         x: Any = query.x
         loan, shift, backbone = x.lend(query.u), query.shift(), self.subject.backbone
-        batch, found = self._examples(t), []
+        batch, found = self._ready(t, ONE, 1), []
         try:
             for move in (np.add, np.subtract):
                 loan.put(move(loan.values, shift))
@@ -237,17 +238,11 @@ class FullModel(LanguageModel):
             loan.put_back()
         if self.prepare is not None:  # while a device computes
             x.look_ahead(self.prepare().u, query.u)
-            self._next = t + 1, np.arange(1), self._examples(t + 1)
+            self._make_ready(t + 1, ONE, 1)
         plus, minus = (np.full(self.record.shape, each) for each in torch.stack(found).tolist())
         step = self.record.clip(plus - minus, self.subject.setting.clip)
-        self.record.add(plus, minus, self.subject.setting.clip, np.arange(1))
+        self.record.add(plus, minus, self.subject.setting.clip, ONE)
         return query.slope(step, np.zeros_like(step))
-
-    def _examples(self, t: int) -> Any:
-        """What the node sees in a round; made ready in the round before, if that was run."""
-        if self._next is not None and self._next[0] == t:
-            return self._next[2]
-        return self._batch(t, np.arange(1))
 
     def measure(self, x: Weights) -> dict[str, Values]:
         """All that a checkpoint says, by run."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -27,6 +27,15 @@ Values = NDArray[Any]
 Index = NDArray[np.int64]
 
 
+class Ready(NamedTuple):
+    """Examples that were made ready for a round, and for whom."""
+
+    t: int
+    rows: Index
+    times: int
+    batch: Batch
+
+
 class LanguageModel:
     """f_i(x; ξ) = mean loss of adapter x on a batch of node i's examples, drawn by its coins of the round.
 
@@ -44,7 +53,7 @@ class LanguageModel:
         self._size = math.prod(self._record.shape)
         self._told: tuple[Values, Values, Index] | None = None  # answers that the record does not have yet
         self._owned = [part[i] for part in parts for i in self.nodes]  # examples of each row
-        self._next: tuple[int, Index, Batch] | None = None
+        self._next: Ready | None = None
         self._shifts: tuple[Direction, float, torch.Tensor] | None = None
 
     @classmethod
@@ -206,11 +215,8 @@ class LanguageModel:
         that were asked about, (rows, q), None for all of them."""
         fused, everyone = self.subject.setting.queries == "fused", len(rows) == self._size
         if isinstance(query.x, Rows) and query.u.q < self.d and fused and everyone:
-            if query.x.owed is None:  # then it owes what it has
-                query.x.put(query.u, query.x.restrict(query.u))
-            (x, *owed), at = query.x.debt(query.u), query.x.places(query.u)
-            answers = self.subject.backbone.both(x, at, self._shift(query), *owed, self._ready(t, rows, 2))
-            return answers, at
+            (x, owed), at = query.x.debt(query.u), query.x.places(query.u)
+            return self.subject.backbone.both(x, at, self._shift(query), self._ready(t, rows, 2), owed), at
         x, at, shift = self._shifted(query, rows)
         if at is None:
             return self._ask(torch.cat([x + shift, x - shift]).float(), t, rows, times=2), at
@@ -253,7 +259,7 @@ class LanguageModel:
         if self.subject.setting.clip:
             self.record.limit(self.subject.setting.clip)
         if self.subject.setting.queries == "fused" and len(rows):
-            self._next = t, rows, self._batch(t, rows).repeat(2)
+            self._make_ready(t, rows, 2)
         if self.prepare is None:
             return
         coming = query._replace(u=self.prepare().u)
@@ -261,12 +267,17 @@ class LanguageModel:
             at, shift = query.x.places(coming.u), self._shift(coming)
             self._shifts = coming.u, coming.mu, shift
             if self._next is not None and len(rows) == len(shift):
-                x, *owed = query.x.debt(query.u)
-                self.subject.backbone.replay_both.load(x, at, shift, *owed, self._next[2])
+                x, owed = query.x.debt_after(query.u)
+                self.subject.backbone.both_ahead(x, at, shift, self._next.batch, owed)
+
+    def _make_ready(self, t: int, rows: Index, times: int) -> None:
+        self._next = Ready(t, rows, times, self._batch(t, rows).repeat(times))
 
     def _ready(self, t: int, rows: Index, times: int) -> Batch:
-        if times == 2 and self._next and self._next[0] == t and np.array_equal(self._next[1], rows):
-            return self._next[2]
+        """The examples of some rows in round t, several times over."""
+        made = self._next
+        if made and (made.t, made.times) == (t, times) and np.array_equal(made.rows, rows):
+            return made.batch
         return self._batch(t, rows).repeat(times)
 
     def _batch(self, t: int, rows: Index) -> Batch:

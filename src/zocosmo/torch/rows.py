@@ -11,6 +11,7 @@ from zocosmo.errors import InputError
 from zocosmo.torch.aside import Aside, to_device
 
 Values = NDArray[Any]
+Owed = tuple[torch.Tensor, torch.Tensor]  # coordinates and values, (rows, q)
 
 
 class Rows:
@@ -32,23 +33,30 @@ class Rows:
         self._arrives = Aside(self.device)  # what is read ahead
         self._coming: Support | None = None
         self._leaves = Aside(self.device)  # what is put
-        self.owed: Support | None = None  # where the last put was, until it is written
+        self._owed: Support | None = None  # where the last put was, until it is written
 
     @property
     def tensor(self) -> torch.Tensor:
         """All rows, (rows, d), with what was put."""
-        if self.owed is not None:
-            self._tensor.scatter_(1, self.places(self.owed), self._leaves.give())
-            self.owed = None
+        if self._owed is not None:
+            self._tensor.scatter_(1, self.places(self._owed), self._leaves.give())
+            self._owed = None
         return self._tensor
 
-    def debt(self, support: Support) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """All rows but for what is owed to them, its coordinates (rows, q), and its values, with the host.
+    def debt(self, support: Support) -> tuple[torch.Tensor, Owed]:
+        """All rows but for what is owed to them; and that, its values with the host.
 
         Who needs the rows at once may write it himself: that it is written again when somebody looks does no
-        harm. If nothing is owed yet, it is what will be put on `support`.
+        harm. Where nothing is owed, it is what stands on `support` already.
         """
-        return self._tensor, self.places(self.owed or support), self._leaves.memory
+        if self._owed is None:
+            self.put(support, self.restrict(support))
+        assert self._owed is not None
+        return self.debt_after(self._owed)
+
+    def debt_after(self, support: Support) -> tuple[torch.Tensor, Owed]:
+        """What `debt` will be when values were put on this support; they are in that memory then."""
+        return self._tensor, (self.places(support), self._leaves.memory)
 
     def restrict(self, support: Support) -> Values:
         """Res_S of every row, shape (…, n, q)."""
@@ -70,7 +78,7 @@ class Rows:
         """Write the q entries of every row."""
         _ = self.tensor, self.places(support)  # what was put before; whether the support fits
         self._leaves.fill(np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q))
-        self.owed, self._coming = support, None
+        self._owed, self._coming = support, None
         return self
 
     def zeros_like(self) -> "Rows":
@@ -81,7 +89,7 @@ class Rows:
 
     def load(self, x: Values) -> Self:
         """Take the place of all entries."""
-        self._coming = self.owed = None
+        self._coming = self._owed = None
         self._tensor.copy_(torch.from_numpy(np.ascontiguousarray(x, np.float32)).view(self._tensor.shape))
         return self
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from zocosmo import Tape, cli, draw_support
+from zocosmo import Tape, draw_support
 
 
 def zocosmo(*args, **environment):
@@ -19,16 +19,9 @@ def zocosmo(*args, **environment):
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
+def run(call_main):
     """The command in this process: exit code, stdout, stderr."""
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda line: call_main(*line.split())
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """zocosmo check: table, JSON, exit codes."""
 
 import json
-import sys
 
 import pytest
 
-from zocosmo import cli
 from zocosmo.theory import payload
 
 SMALL = """\
@@ -19,18 +17,11 @@ budgets: [2000]
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, monkeypatch, tmp_path):
     """The command in this process, in an empty folder: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL)
-
-    def call(*line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return call_main
 
 
 def test_a_table_ends_with_a_count_and_exit_code_0(run):

@@ -9,22 +9,14 @@ import time
 import pytest
 
 from compare.tiny import TINY
-from zocosmo import cli
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, monkeypatch, tmp_path):
     """The command in this process, in an empty folder: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
-
-    def call(*line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", "compare", *line])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda *line: call_main("compare", *line)
 
 
 def test_compare_prints_and_writes_everything(run, tmp_path):

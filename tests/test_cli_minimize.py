@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from zocosmo import cli
 from zocosmo.blackbox.commands import Command
 from zocosmo.blackbox.minimize import minimize
 from zocosmo.errors import InputError
@@ -19,17 +18,10 @@ FIXED = ["--q", "1", "--eta", "0.1", "--mu", "0.5"]
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, monkeypatch, tmp_path):
     """The command in this process, in an empty folder: exit code, stdout, stderr."""
-
-    def call(*words):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["zocosmo", "minimize", *words])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: call_main("minimize", *words)
 
 
 def test_the_command_is_the_library_s_minimize(run):

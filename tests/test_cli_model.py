@@ -9,24 +9,16 @@ pytest.importorskip("transformers")
 
 from llm.ggufs import tiny_gguf
 from llm.index import MEMBER, PROJECT, WHEEL, serving, wheel_bytes
-from zocosmo import cli
 from zocosmo.cli import model
 from zocosmo.llm import cache
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, monkeypatch, tmp_path):
     """The command in this process, with a cache of its own: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ZOCOSMO_CACHE", str(tmp_path / "cache"))
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda line: call_main(*line.split())
 
 
 def test_get_prints_the_folder_and_says_the_rest_on_stderr(run, tmp_path, monkeypatch):

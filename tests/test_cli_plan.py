@@ -1,13 +1,11 @@
 """zocosmo plan: tables and JSON of the planner's outlook, a figure, and mistakes in one line."""
 
 import json
-import sys
 from fractions import Fraction
 
 import pytest
 from rich.console import Console
 
-from zocosmo import cli
 from zocosmo.graphs import ring
 from zocosmo.planner import Setting, Wish, as_report, outlook
 
@@ -15,17 +13,10 @@ PAPER = "--d 2523136 --nodes 4 --budget 403701760 --q 8192"
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, monkeypatch, tmp_path):
     """The command in this process, in an empty folder: exit code, stdout, stderr."""
-
-    def call(line):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["zocosmo", "plan", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    monkeypatch.chdir(tmp_path)
+    return lambda line: call_main("plan", *line.split())
 
 
 def test_json_is_the_report_of_the_library(run):

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from reproduce.fakes import small  # noqa: F401
-from zocosmo import cli
 from zocosmo.cli import reproduce as command
 from zocosmo.reproduce import run as runs
 from zocosmo.reproduce.claim import Claim
@@ -16,17 +15,10 @@ from zocosmo.reproduce.items import all_items
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path, small):  # noqa: F811
+def run(call_main, monkeypatch, tmp_path, small):  # noqa: F811
     """The command in this process, in an empty folder, with two items: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", "reproduce", *line])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda *line: call_main("reproduce", *line)
 
 
 def test_the_list_has_names_labels_and_needs(run):

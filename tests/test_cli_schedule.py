@@ -2,12 +2,10 @@
 
 import json
 import re
-import sys
 
 import pytest
 from rich.console import Console
 
-from zocosmo import cli
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import read_plan
 from zocosmo.graphs import Graph, Listing, erdos_renyi, grid
@@ -20,17 +18,10 @@ rounds: 10
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, monkeypatch, tmp_path):
     """The command in this process: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", "schedule", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda line: call_main("schedule", *line.split())
 
 
 def report(run, line):

@@ -8,8 +8,6 @@ import time
 
 import pytest
 
-from zocosmo import cli
-
 SMALL = """\
 problem: {kind: quadratic, d: 8}
 graphs: [{kind: ring, n: 4}]
@@ -23,18 +21,11 @@ budgets: [2000]
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, monkeypatch, tmp_path):
     """The command in this process, in an empty folder: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL)
-
-    def call(*line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return call_main
 
 
 def test_run_writes_a_log_and_says_where(run, tmp_path):

@@ -373,6 +373,14 @@ def test_a_single_node_sends_nothing():
     assert optimizer.ledger.network().total == 0
 
 
+def test_a_closure_without_more_examples_is_no_end_of_the_step():
+    optimizer, none = tiny(), iter(())
+    with pytest.raises(StopIteration):
+        optimizer.step(lambda: next(none))
+    assert (optimizer.t, optimizer.queries) == (0, 0)
+    assert optimizer.step(lambda: 0.25) == 0.25
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_parameters_on_a_gpu_and_beside_it_move_as_on_the_cpu(dtype):

@@ -27,17 +27,9 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path, model):
+def run(call_main, monkeypatch, tmp_path, model):
     """The command in this process, in an empty folder beside the model: exit code, stdout, stderr."""
-    from zocosmo import cli
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny").symlink_to(model)
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda line: call_main(*line.split())

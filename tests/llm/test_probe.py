@@ -4,7 +4,6 @@ import copy
 import itertools
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 
 from llm.tiny import tiny_folder  # noqa: E402
-from zocosmo import cli  # noqa: E402
 from zocosmo.cli.probe import _every, as_report  # noqa: E402
 from zocosmo.errors import InputError, OracleError  # noqa: E402
 from zocosmo.experiments.plan import load_plan  # noqa: E402
@@ -285,20 +283,11 @@ def test_float32_is_recommended_unless_another_is_much_faster():
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path, folder):
+def run(call_main, monkeypatch, tmp_path, folder):
     """The command in this process: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     more = [word for key, value in TINY.items() if key != "device" for word in ("--set", f"{key}={value}")]
-
-    def call(line):
-        monkeypatch.setattr(
-            sys, "argv", ["zocosmo", "probe", "--model", str(folder), "--device", "cpu", *more, *line.split()]
-        )
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda line: call_main("probe", "--model", str(folder), "--device", "cpu", *more, *line.split())
 
 
 def test_the_command_prints_tables_and_reasons_and_writes_a_config(run, tmp_path, folder):

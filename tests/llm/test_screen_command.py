@@ -1,7 +1,6 @@
 """zocosmo screen, and the evaluation behind it."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from llm.tiny import tiny_folder, tiny_model, tiny_tokenizer  # noqa: E402
-from zocosmo import cli  # noqa: E402
 from zocosmo.llm.adapters import Layout  # noqa: E402
 from zocosmo.llm.backbone import Backbone  # noqa: E402
 from zocosmo.llm.batches import Examples  # noqa: E402
@@ -19,7 +17,7 @@ from zocosmo.llm.tasks import encode, load_task  # noqa: E402
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(call_main, capsys, monkeypatch, tmp_path):
     """The command in a folder with a tiny model and tasks of three sizes: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     tiny_folder(tmp_path / "tiny")
@@ -30,14 +28,7 @@ def run(capsys, monkeypatch, tmp_path):
     ):
         write_task(tmp_path, name, rows, words)
     capsys.readouterr()  # transformers shows a bar when it saves
-
-    def call(line):
-        monkeypatch.setattr(sys, "argv", ["zocosmo", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return call
+    return lambda line: call_main(*line.split())
 
 
 WORDS = [" terrible", " great"]

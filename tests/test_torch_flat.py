@@ -369,12 +369,16 @@ def test_a_step_reads_once_and_looks_into_its_map_while_a_device_computes(dtype,
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_values_on_their_way_to_a_gpu_are_not_written_over():
+@pytest.mark.parametrize("size", [1000, 8192, 20_000])
+def test_values_on_their_way_to_a_gpu_are_not_written_over(size):
     """Behind work that takes long, more copies are under way than there is memory to stage them at first."""
-    device, large = torch.device("cuda"), torch.ones(8192, 8192, device="cuda")
+    device, large, array = torch.device("cuda"), torch.ones(8192, 8192, device="cuda"), np.empty(size)
     for _ in range(20):
         large @ large
-    there = [to_device(np.full(1000, k), device) for k in range(200)]
+    there = []
+    for k in range(200):
+        array[:] = k
+        there.append(to_device(array, device))
     assert torch.stack(there).unique(dim=1).flatten().tolist() == list(range(200))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zocosmo.core.support import Support
 from zocosmo.errors import InputError
-from zocosmo.torch.visited import FULL, GOLDEN, Column, Visited
+from zocosmo.torch.visited import FIRST, FULL, Column, Visited
 
 KEYS = st.sets(st.one_of(st.integers(0, 40), st.integers(0, 2**62)), min_size=1, max_size=30)
 WRITES = st.lists(st.tuples(KEYS, st.sampled_from("xm"), st.integers(-99, 99)), max_size=12)
@@ -25,8 +25,8 @@ def new(dtype=np.float32):
 
 
 def crowded(count):
-    """Keys that all want the same place: multiples of GOLDEN's inverse have products 0, 1, 2, …"""
-    inverse = pow(int(GOLDEN), -1, 2**64)
+    """Keys that all want the same place: multiples of FIRST's inverse have products 0, 1, 2, …"""
+    inverse = pow(int(FIRST), -1, 2**64)
     return array(key for key in ((k * inverse) % 2**64 for k in range(4 * count)) if key < 2**63)[:count]
 
 
@@ -115,7 +115,7 @@ def test_what_was_looked_for_ahead_is_not_looked_for_again(monkeypatch):
     for column in "xm":
         visited.set(keys, column, keys)
     assert visited.get(coming, "m").tolist() == [k if k % 2 == 0 and k < 40 else 0 for k in coming]
-    assert visited.knows_any(coming)
+    assert visited.known(coming).any()
 
 
 def test_arrays_set_one_after_the_other_are_both_entered():
@@ -159,7 +159,7 @@ def test_what_cannot_be_entered_yet_is_entered_later(monkeypatch):
     visited.set(few, "x", 4.0)
     visited.set(many, "x", 5.0)
     with monkeypatch.context() as patch:
-        patch.setattr("zocosmo.torch.visited.np.full", full_of_memory)
+        patch.setattr("zocosmo.torch.visited.np.empty", full_of_memory)
         with pytest.raises(MemoryError):
             visited.arrays()
     assert visited.get(few, "x").tolist() == [4, 4, 5]

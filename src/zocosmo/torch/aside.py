@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+SHORT = 2**16  # bytes that CUDA takes along at the call, from wherever they lie
 MOST = 2**24  # bytes: memory that a device can read by itself is scarce, and kept once it was asked for
-
 
 Values = NDArray[Any]
 
@@ -16,9 +16,9 @@ Values = NDArray[Any]
 def to_device(array: NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
     """A tensor of an array, where it is needed.
 
-    A copy from ordinary memory to a GPU waits for all that its stream was given before, such as a forward. So
-    values go by way of memory that the GPU reads by itself, which torch uses again when it was read. Large
-    arrays have a stream of their own, and what is computed next waits for them.
+    A copy from ordinary memory to a GPU waits for all that its stream was given before, such as a forward,
+    unless it is short. So values go by way of memory that the GPU reads by itself, which torch uses again
+    when it was read. Large arrays have a stream of their own, and what is computed next waits for them.
     """
     if isinstance(array, torch.Tensor):
         here = array
@@ -28,6 +28,8 @@ def to_device(array: NDArray[Any] | torch.Tensor, device: torch.device) -> torch
         )  # torch frowns on what is read-only
     if device.type != "cuda" or here.device.type == "cuda":
         return here.to(device)
+    if here.nbytes <= SHORT:
+        return here.to(device, non_blocking=True)
     if here.nbytes <= MOST:
         return here.pin_memory().to(device, non_blocking=True)
     stream, now = _aside(device), torch.cuda.current_stream(device)

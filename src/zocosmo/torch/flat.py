@@ -126,10 +126,13 @@ class Flat:
         out = np.empty(support.index.size, self.dtype)
         for part, weights in zip(parts, now, strict=True):
             out[part.where] = weights.to(self.value).numpy()
-        if self.has_masters and self.visited.knows_any(support.index):
+        if self.has_masters and len(known := np.flatnonzero(self.visited.known(support.index))):
             masters = self.visited.get(support.index, "x").reshape(-1)
-            for (where, *_), weights, rounded in zip(parts, now, _rounded(parts, masters), strict=True):
-                out[where] = np.where(_same(weights, rounded, out).numpy(), masters[where], out[where])
+            for part, weights in zip(parts, now, strict=True):
+                mine, at = _of_part(part, known)
+                rounded = torch.from_numpy(masters[at]).to(part.kind)
+                kept = at[_same(weights[mine], rounded, out[at]).numpy()]
+                out[kept] = masters[kept]
         return out.reshape(support.index.shape)
 
     def _row(self, support: Support, values: Values) -> Values:
@@ -218,6 +221,14 @@ def _lie_in_a_row(tensors: Sequence[torch.Tensor], starts: Sequence[int]) -> boo
 def _part(where: Any, buffer: torch.Tensor, places: Index) -> Part:
     bits = buffer.view(BITS[buffer.element_size()])
     return Part(where, buffer.dtype, bits, to_device(places, buffer.device))
+
+
+def _of_part(part: Part, places: Index) -> tuple[Index, Index]:
+    """Which entries of a part are among some places of its support, and those places."""
+    if isinstance(part.where, slice):
+        return places, places
+    mine = np.flatnonzero(np.isin(part.where, places))
+    return mine, part.where[mine]
 
 
 def _write(part: Part, bits: torch.Tensor) -> None:

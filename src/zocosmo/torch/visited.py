@@ -13,7 +13,9 @@ EMPTY = -1  # no coordinate is
 FIRST_BITS = 10  # of the smallest table: 1,024 places
 FULL = 3  # a table that is 1/FULL full grows
 CHUNK = 2**16  # entries that move at once when the table grows
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / φ, odd: spreads keys that lie close together
+LAST_BITS = 18  # of keys, by which most that two arrays do not share are told apart
+FIRST = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / φ, odd: times a key, its top bits say where a search begins
+STRIDE = np.uint64(0xD1B54A32D192ED03)  # 2^64 / ρ², odd, ρ³ = ρ + 1: and these by how much it goes on
 MOST = 2**63
 
 Values = NDArray[Any]
@@ -46,8 +48,9 @@ class Visited:
     """Coordinates that a run has visited, with a value in each of a few columns.
 
     An open-addressing table whose probes run on whole arrays: q ascending keys are found or entered in some
-    calls of NumPy, whatever d. The longest of thousands of searches decides how many calls: about 20 in a
-    table a third full, where this one grows, and 50 in one half full. `columns` says what stands in each
+    calls of NumPy, whatever d. The longest of thousands of searches decides how many calls: about 8 in a
+    table a third full, where this one grows, since each key has a stride of its own. A record is a key and
+    its columns, so that one look into a large memory brings all of them. `columns` says what stands in each
     until it is set.
 
     A round asks for the same array of keys several times and sets it last, so the answer is kept. What is set
@@ -62,9 +65,10 @@ class Visited:
 
     def __init__(self, columns: Mapping[str, float], dtype: DTypeLike = np.float32) -> None:
         self.columns, self.dtype = dict(columns), np.dtype(dtype)
+        self._record = np.dtype([("key", np.int64), *((name, self.dtype) for name in columns)], align=True)
         self._now: Answer | None = None  # to what was asked for last
         self._coming: Answer | None = None  # to what was looked for ahead
-        self._late: tuple[Answer, dict[str, Values]] | None = None  # set, and not yet in the table
+        self._late: Answer | None = None  # set, and not yet in the table
         self._forget()
 
     def __len__(self) -> int:
@@ -75,11 +79,11 @@ class Visited:
     def nbytes(self) -> int:
         """Memory that the table takes."""
         self._settle()
-        return self._keys.nbytes + sum(values.nbytes for values in self._values.values())
+        return self._table.nbytes
 
-    def knows_any(self, keys: Index) -> bool:
-        """Whether one of these was visited."""
-        return bool(self._answer(keys).known.any())
+    def known(self, keys: Index) -> Mask:
+        """Which of these were visited, on one axis."""
+        return self._answer(keys).known.copy()
 
     def get(self, keys: Index, column: str, default: Any = None) -> Values:
         """The values of a column in the shape of the keys; the default where a key was never entered."""
@@ -98,12 +102,12 @@ class Visited:
             raise InputError(f"{keys.size} keys need as many values, got {np.shape(values)}")
         answer, row = self._answer(keys), np.empty(keys.size, self.dtype)
         row[:] = given
-        if self._late is not None and self._late[0] is not answer:
+        if self._late is not answer:
             self._settle()
         if self._coming is not None and not self._coming.follow(answer, column, row):
             self._coming = None
         answer.columns[column], answer.known[:] = row, True
-        self._late = answer, {**(self._late[1] if self._late else {}), column: row}
+        self._late = answer
 
     def look_ahead(self, keys: Index, after: Index) -> None:
         """Find keys that will be asked for when those of `after` have been asked for and set."""
@@ -115,10 +119,9 @@ class Visited:
     def arrays(self) -> dict[str, Values]:
         """All entries by ascending key, in new arrays: equal maps give equal bytes whatever their history."""
         self._settle()
-        places = np.flatnonzero(self._keys != EMPTY)
-        places = places[np.argsort(self._keys[places])]
-        columns = {name: values[places] for name, values in self._values.items()}
-        return {"keys": self._keys[places], **columns}
+        places = np.flatnonzero(self._table["key"] != EMPTY)
+        records = self._table[places[np.argsort(self._table["key"][places])]]
+        return {"keys": records["key"].copy(), **{name: records[name].copy() for name in self.columns}}
 
     def restore(self, arrays: Mapping[str, Values]) -> None:
         """Become what `arrays()` gave, whatever was here before."""
@@ -141,9 +144,11 @@ class Visited:
 
     def _make(self, bits: int) -> None:
         """An empty table; whatever fails, there is one."""
-        keys: Index = np.full(2**bits, EMPTY, np.int64)
-        values = {name: np.full(2**bits, fill, self.dtype) for name, fill in self.columns.items()}
-        self._bits, self._count, self._keys, self._values = bits, 0, keys, values
+        table = np.empty(2**bits, self._record)
+        table["key"] = EMPTY
+        for name, fill in self.columns.items():
+            table[name] = fill
+        self._bits, self._count, self._table = bits, 0, table
 
     def _answer(self, keys: Index) -> Answer:
         if self._now is not None and self._now.keys is keys:
@@ -162,83 +167,97 @@ class Visited:
         if row.size and not ascends_below(row, MOST):
             raise InputError(f"keys must ascend from 0 or more, got {row[:4].tolist()} …")
         places, there = self._search(row)
-        answer = Answer(keys, row, places, there == row)
-        known, answer.table = np.flatnonzero(answer.known), self._keys.size
-        for name, fill in self.columns.items():
-            answer.columns[name] = np.full(row.size, fill, self.dtype)
-            answer.columns[name][known] = self._values[name].take(places.take(known))
+        answer = Answer(keys, row, places, there["key"] == row)
+        answer.table = self._table.size
+        answer.columns = {name: there[name].copy() for name in self.columns}  # a free place has what is unset
         return answer
 
     def _settle(self) -> None:
         """Enter into the table what is late; if that fails it is late still."""
-        if self._late is None:
-            return
-        answer, columns = self._late
-        places = self._enter(answer.row, answer.places if answer.table == self._keys.size else None)
-        for name, values in columns.items():
-            self._values[name][places] = values
-        self._late = None
+        if self._late is not None:
+            self._enter(self._late)
+            self._late = None
 
-    def _enter(self, keys: Index, start: Index | None = None) -> Index:
-        """The places of these keys, all of them known from now on."""
+    def _enter(self, answer: Answer) -> None:
+        """Write all that an answer says, making its keys known."""
+        keys, start = answer.row, answer.places if answer.table == self._table.size else None
         places, there = self._search(keys, start)
-        fresh = np.flatnonzero(there != keys)
-        if FULL * (self._count + fresh.size) > self._keys.size:
-            self._grow(self._count + fresh.size)
+        fresh = there["key"] != keys
+        count = self._count + int(np.count_nonzero(fresh))
+        if FULL * count > self._table.size:
+            self._grow(count)
             places, _ = self._search(keys)
-        places[fresh] = self._occupy(keys.take(fresh), places.take(fresh))
-        self._count += fresh.size
-        return places
+        self._write(self._records(keys, answer.columns), places)
+        self._count = count
 
-    def _search(self, keys: Index, start: Index | None = None) -> tuple[Index, Index]:
+    def _records(self, keys: Index, columns: Mapping[str, Values]) -> Values:
+        records = np.empty(keys.size, self._record)
+        records["key"] = keys
+        for name, values in columns.items():
+            records[name] = values
+        return records
+
+    def _search(self, keys: Index, start: Index | None = None) -> tuple[Index, Values]:
         """Where each key is, or the free place at which looking for it ends, and what is there.
 
         Step by step, all keys at once. Keys are never taken out, so a search goes on from where one in the
         same table has ended.
         """
-        if start is None:
-            start = ((keys.view(np.uint64) * GOLDEN) >> np.uint64(64 - self._bits)).view(np.int64)
-        places, there = start.copy(), self._keys.take(start)
-        todo = np.flatnonzero((there != keys) & (there != EMPTY))
+        places = self._top_bits(keys, FIRST) if start is None else start.copy()
+        there = self._table.take(places)
+        todo = np.flatnonzero(_is_other(there, keys))
         at, wanted = places.take(todo), keys.take(todo)
+        stride = self._top_bits(wanted, STRIDE) | 1  # odd: it reaches every place
         while todo.size:
-            at = (at + 1) & (self._keys.size - 1)
-            seen = self._keys.take(at)
+            at = (at + stride) & (self._table.size - 1)
+            seen = self._table.take(at)
             places[todo], there[todo] = at, seen
-            on = np.flatnonzero((seen != wanted) & (seen != EMPTY))
-            todo, at, wanted = todo.take(on), at.take(on), wanted.take(on)
+            on = np.flatnonzero(_is_other(seen, wanted))
+            todo, at, wanted, stride = todo.take(on), at.take(on), wanted.take(on), stride.take(on)
         return places, there
 
-    def _occupy(self, keys: Index, places: Index) -> Index:
-        """Enter new keys at the free places found for them; those that lose theirs to another look on."""
-        self._keys[places] = keys
-        lost = np.flatnonzero(self._keys.take(places) != keys)
+    def _top_bits(self, keys: Index, factor: np.uint64) -> Index:
+        return ((keys.view(np.uint64) * factor) >> np.uint64(64 - self._bits)).view(np.int64)
+
+    def _write(self, records: Values, places: Index) -> None:
+        """Put records where their keys are, or at the free places found for them; those that lose theirs to
+        another look on."""
+        self._table[places] = records
+        lost = np.flatnonzero(self._table.take(places)["key"] != records["key"])
         while lost.size:
-            again = keys[lost]
-            places[lost] = at = self._search(again)[0]
-            self._keys[at] = again
-            lost = lost[self._keys.take(at) != again]
-        return places
+            again = records[lost]
+            at, _ = self._search(again["key"].copy(), places[lost])
+            self._table[at], places[lost] = again, at
+            lost = lost[self._table.take(at)["key"] != again["key"]]
 
     def _grow(self, count: int) -> None:
         """Move to a table twice as large, or as large as so many keys need."""
-        old, values = self._keys, self._values
+        old = self._table
         self._make(max(self._bits + 1, (FULL * count - 1).bit_length()))
         for at in range(0, old.size, CHUNK):  # in the order of places, which is nearly that of the new ones
-            taken = at + np.flatnonzero(old[at : at + CHUNK] != EMPTY)
-            keys = old[taken]
-            places = self._occupy(keys, self._search(keys)[0])
-            for name, column in values.items():
-                self._values[name][places] = column[taken]
-            self._count += taken.size
+            records = old[at : at + CHUNK]
+            records = records[records["key"] != EMPTY]
+            self._write(records, self._search(records["key"].copy())[0])
+            self._count += records.size
+
+
+def _is_other(records: Values, keys: Index) -> Mask:
+    """Which of these places are taken by other keys."""
+    there = records["key"]
+    other: Mask = (there != keys) & (there != EMPTY)
+    return other
 
 
 def _in_common(one: Index, other: Index) -> tuple[Index, Index]:
-    """Where the keys of two ascending arrays that are in both stand, in each."""
-    both = np.concatenate((one, other))
-    both.sort(kind="stable")  # of two runs: one merge
-    shared = both[1:][both[1:] == both[:-1]]
-    return np.searchsorted(one, shared), np.searchsorted(other, shared)
+    """Where the keys of two ascending arrays that are in both stand, in each. Few are, so most are ruled out
+    by their last bits."""
+    marked = np.zeros(2**LAST_BITS, bool)
+    marked[other & (2**LAST_BITS - 1)] = True
+    maybe = np.flatnonzero(marked.take(one & (2**LAST_BITS - 1)))
+    keys = one.take(maybe)
+    at = np.searchsorted(other, keys)
+    same = np.flatnonzero(other.take(at, mode="clip") == keys)
+    return maybe.take(same), at.take(same)
 
 
 class Column:

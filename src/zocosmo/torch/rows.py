@@ -18,7 +18,8 @@ class Rows:
     """States (…, n, d) of float32 on a device. A round moves q values of each row over, never d.
 
     Entries are copied and nothing is computed here, so the bits are those of states in an array. What is put
-    waits in memory of the host until somebody looks: a round's last lines would else keep the device idle.
+    waits with the host until somebody looks: a round's last lines would else keep the device idle. So an
+    array that was put must not be changed afterwards.
     """
 
     def __init__(self, x: Values, device: torch.device) -> None:
@@ -32,13 +33,15 @@ class Rows:
         kin.append(self)
         self._arrives = Aside(self.device)  # what is read ahead
         self._coming: Support | None = None
-        self._leaves = Aside(self.device)  # what is put
         self._owed: Support | None = None  # where the last put was, until it is written
+        self._put: Values | None = None  # what was put, until it is where it leaves from
+        self._leaves = Aside(self.device)
 
     @property
     def tensor(self) -> torch.Tensor:
         """All rows, (rows, d), with what was put."""
         if self._owed is not None:
+            self._fill()
             self._tensor.scatter_(1, self.places(self._owed), self._leaves.give())
             self._owed = None
         return self._tensor
@@ -52,6 +55,7 @@ class Rows:
         if self._owed is None:
             self.put(support, self.restrict(support))
         assert self._owed is not None
+        self._fill()
         return self.debt_after(self._owed)
 
     def debt_after(self, support: Support) -> tuple[torch.Tensor, Owed]:
@@ -70,16 +74,22 @@ class Rows:
         """Begin to bring Res_S of these rows and their kin to the host; nobody waits for it here."""
         if self.device.type != "cuda":
             return
-        for rows in self._kin:
-            rows._arrives.take(rows.tensor.gather(1, self.places(support)))
+        now = [(rows, rows.tensor) for rows in self._kin]  # what was put may lie where the next will arrive
+        for rows, tensor in now:
+            rows._arrives.take(tensor.gather(1, self.places(support)))
             rows._coming = support
 
     def put(self, support: Support, values: Values) -> Self:
         """Write the q entries of every row."""
         _ = self.tensor, self.places(support)  # what was put before; whether the support fits
-        self._leaves.fill(np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q))
+        self._put = np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q)
         self._owed, self._coming = support, None
         return self
+
+    def _fill(self) -> None:
+        if self._put is not None:
+            self._leaves.fill(self._put)
+            self._put = None
 
     def zeros_like(self) -> "Rows":
         """Rows of zeros beside these: their kin, read together with them."""
@@ -89,7 +99,7 @@ class Rows:
 
     def load(self, x: Values) -> Self:
         """Take the place of all entries."""
-        self._coming = self._owed = None
+        self._coming = self._owed = self._put = None
         self._tensor.copy_(torch.from_numpy(np.ascontiguousarray(x, np.float32)).view(self._tensor.shape))
         return self
 

@@ -166,6 +166,28 @@ def test_what_cannot_be_entered_yet_is_entered_later(monkeypatch):
     assert len(visited) == 500
 
 
+@pytest.mark.parametrize("call", range(3))
+def test_growing_that_is_broken_off_leaves_the_table_as_it_was(call, monkeypatch):
+    visited, first, more = new(), np.arange(0, 600, 2), np.arange(1, 600, 2)
+    visited.set(first, "x", first)
+    before = visited.arrays()
+    visited.set(more, "x", more)
+    write, calls = visited._write, itertools.count()
+
+    def broken_off(*given):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        write(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("zocosmo.torch.visited.CHUNK", 512)
+        patch.setattr(visited, "_write", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            visited.arrays()
+    assert same({name: values[::2] for name, values in visited.arrays().items()}, before)
+    assert len(visited) == 600
+
+
 def full_of_memory(*args):
     raise MemoryError
 

@@ -143,7 +143,7 @@ class Visited:
         self._now = self._coming = self._late = None
 
     def _make(self, bits: int) -> None:
-        """An empty table; whatever fails, there is one."""
+        """An empty table."""
         table = np.empty(2**bits, self._record)
         table["key"] = EMPTY
         for name, fill in self.columns.items():
@@ -231,14 +231,18 @@ class Visited:
             lost = lost[self._table.take(at)["key"] != again["key"]]
 
     def _grow(self, count: int) -> None:
-        """Move to a table twice as large, or as large as so many keys need."""
-        old = self._table
-        self._make(max(self._bits + 1, (FULL * count - 1).bit_length()))
-        for at in range(0, old.size, CHUNK):  # in the order of places, which is nearly that of the new ones
-            records = old[at : at + CHUNK]
-            records = records[records["key"] != EMPTY]
-            self._write(records, self._search(records["key"].copy())[0])
-            self._count += records.size
+        """Move to a table twice as large, or as large as so many keys need; stay if anything fails."""
+        bits, held, old = self._bits, self._count, self._table
+        try:
+            self._make(max(self._bits + 1, (FULL * count - 1).bit_length()))
+            for at in range(0, old.size, CHUNK):  # by place, which is nearly the order of the new ones
+                records = old[at : at + CHUNK]
+                records = records[records["key"] != EMPTY]
+                self._write(records, self._search(records["key"].copy())[0])
+                self._count += records.size
+        except BaseException:
+            self._bits, self._count, self._table = bits, held, old
+            raise
 
 
 def _is_other(records: Values, keys: Index) -> Mask:

@@ -392,8 +392,17 @@ ALLOWED = {
         "methods",
         "problems.language",
         "errors",
+        "llm.select",
     ],
-    "llm.recipe": ["experiments.config", "experiments.plan", "llm.probe", "llm.subject", "methods", "errors"],
+    "llm.recipe": [
+        "experiments.config",
+        "experiments.plan",
+        "llm.probe",
+        "llm.subject",
+        "methods",
+        "errors",
+        "llm.select",
+    ],
     "llm.finetune": [
         "experiments.plan",
         "experiments.run",
@@ -699,7 +708,7 @@ ALLOWED = {
         "methods.base",
         "errors",
     ],
-    "llm.trainer": ["dist.seal", "llm.arguments", "torch", "errors"],
+    "llm.trainer": ["dist.seal", "llm.arguments", "torch", "errors", "llm.select"],
     "checks.figure": [
         "graphs.graph",
         "methods",

@@ -76,6 +76,14 @@ def test_exact_turns_all_guards_off(model):
     assert plan.trials[0].method.decay.kind == "constant"
 
 
+@pytest.mark.parametrize(
+    "text", ["problem.clip=0.5", "guard.by=0.1", "methods.0.decay.kind=cosine", "guard=null"]
+)
+def test_exact_and_a_guard_are_not_both_meant(text):
+    with pytest.raises(InputError, match=f"^--exact turns guards off, and --set {text} sets one; leave out"):
+        open_recipe(None, {}, ["rounds=8", text], exact=True)
+
+
 def test_a_config_that_zocosmo_run_takes_means_the_same_here(model, tmp_path):
     path = tmp_path / "mine.yaml"
     entries = {"problem": {"kind": "llm", "model": str(model), "train_rows": 32}, "rounds": 4, "log_every": 2}

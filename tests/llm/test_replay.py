@@ -1,5 +1,7 @@
 """Forwards that are recorded once and replayed: the answers of the forward itself, and only where it pays."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -109,3 +111,19 @@ def test_a_forward_that_looks_at_numbers_is_called_and_a_warning_says_so():
         found = at.losses(*given)
     assert torch.equal(found[0], at._losses(*given)[0])
     assert torch.equal(found[0], at.losses(*given)[0])
+
+
+def test_a_device_that_is_full_says_so_and_nothing_is_started_one_by_one(monkeypatch):
+    """Else a run would go on in another way than one that is resumed where there is room."""
+    called = []
+    replay = Replay(lambda *given: called.append(given))
+    monkeypatch.setattr(replay, "_record", full)
+    lead = SimpleNamespace(device=torch.device("cuda"), shape=(1, 2), dtype=torch.float32)
+    with pytest.raises(torch.OutOfMemoryError):
+        replay(lead, SimpleNamespace(tokens=torch.zeros(1, 3)))
+    assert not called
+    assert not replay.fails
+
+
+def full(*given):
+    raise torch.OutOfMemoryError

@@ -180,10 +180,10 @@ def test_a_loss_that_is_no_number_is_named(tmp_path, rows):
         make(tmp_path, rows, more={"compute_loss_func": loss}).train()
 
 
-def test_unless_told_a_round_touches_8192_parameters_or_all(tmp_path, rows):
-    small = torch.nn.Linear(3, 2)
-    assert make(tmp_path, rows, q=None).optimizer.q == 8192
-    assert make(tmp_path, rows, q=None, model=small).optimizer.q == 8
+def test_unless_told_a_round_touches_8192_parameters_or_an_eighth(tmp_path, rows):
+    large, small = torch.nn.Linear(300, 300), torch.nn.Linear(9, 8)
+    assert make(tmp_path, rows, q=None, model=large).optimizer.q == 8192
+    assert make(tmp_path, rows, q=None, model=small).optimizer.q == 10
 
 
 def test_the_best_checkpoint_is_loaded_at_the_end(tmp_path, rows):

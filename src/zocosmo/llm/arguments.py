@@ -76,7 +76,9 @@ class CosmoConfig(TrainingArguments):
     files are in output_dir/rank-`node`, and node 0 alone writes to the console and to logging integrations.
     """
 
-    q: int | None = _option(None, "Parameters that a round touches; 8192, or all where there are fewer.")
+    q: int | None = _option(
+        None, "Parameters that a round touches; 8192, or an eighth of them where that is less."
+    )
     mu: float = _option(3e-3, "How far the two queries lie from the parameters.")
     momentum: float = _option(0.9, "Of the step, between 0 and 1.")
     tape_seed: str | None = _option(

@@ -10,6 +10,7 @@ from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.llm.pilot import Pilot, Trials, choose_eta
+from zocosmo.llm.select import suggest_q
 from zocosmo.llm.subject import Setting, Subject, open_subject
 from zocosmo.llm.survey import AGREE, ENOUGH, NUDGES, WIDE, Level, Survey, pick_level, read_levels
 from zocosmo.methods import METHODS
@@ -17,7 +18,6 @@ from zocosmo.problems.language import llm
 
 MUS = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)  # the last is there to judge the one before
 EXAMPLES = {"cuda": 256, "cpu": 64}  # by which slopes of single examples are told from their mean
-Q = 8192
 MOST_BATCH = 1024  # that is worth proposing
 WORTH = 1.5  # times as fast: what another dtype must be to take the place of float32
 FINER = 100.0  # times: float32 against others; on a GPU 280 (tf32) and 7,000 (bfloat16) were measured
@@ -250,15 +250,6 @@ def analytic_eta(found: Probe) -> float:
     c = max(found.curvature, found.bend / 10)
     eta = 0.5 * found.q / found.d * (found.share / c if c > 0 else 1.0)  # 1: straight as far as seen
     return float(f"{eta:.3g}")  # a guess has few digits
-
-
-def suggest_q(d: int) -> int:
-    """8192, the paper's, or an eighth of d where that is less: messages stay sparse.
-
-    >>> suggest_q(460_800), suggest_q(4096)
-    (8192, 512)
-    """
-    return max(1, min(Q, d // 8))
 
 
 def q_reason(d: int, q: int) -> str:

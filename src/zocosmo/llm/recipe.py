@@ -13,7 +13,8 @@ import yaml
 from zocosmo.errors import ConfigError, InputError
 from zocosmo.experiments.config import Config, Where
 from zocosmo.experiments.plan import Plan, graph_entry, method_fields, read_plan
-from zocosmo.llm.probe import Q, setting_of, suggest_for, suggest_q
+from zocosmo.llm.probe import setting_of, suggest_for
+from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
 
@@ -82,9 +83,17 @@ def open_recipe(
             touched.add(("rounds",))  # others than those of DEFAULTS
         _fit_method(settled, touched)
     if exact:
+        _refuse_guards(config)
         _put_all(settled, EXACT)
     _fit_rounds(settled, touched)
     return config
+
+
+def _refuse_guards(config: Config) -> None:
+    """Refuse a `--set` of what `--exact` turns off: one of the two was not meant."""
+    for place, text in config.overrides.items():
+        if any(place[: len(where)] == where for where in EXACT):
+            raise InputError(f"--exact turns guards off, and --set {text} sets one; leave out either")
 
 
 def _fill(config: Config, changes: Changes) -> Changes:

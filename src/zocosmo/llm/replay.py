@@ -45,6 +45,8 @@ class Replay:
         if shape not in self._recorded:
             try:
                 self._recorded[shape] = self._record(kind, lead, batch)
+            except torch.OutOfMemoryError:
+                raise
             except RuntimeError as error:
                 said = str(error).splitlines()[0][:120]
                 warnings.warn(

@@ -1,4 +1,5 @@
-"""What is trained of a model: its LoRA adapter, parameters picked by name, or all but its vocabulary."""
+"""What is trained of a model: its LoRA adapter, parameters picked by name, or all but its vocabulary; and how
+much of it at once."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from zocosmo.errors import InputError
 
 FULL, LORA = "full", "lora"
 NEAREST = 3  # names that an error shows
+Q = 8192  # parameters that a round touches, unless they are few
 
 Named = dict[str, nn.Parameter]
 
@@ -34,6 +36,15 @@ def select(model: nn.Module, which: str | Sequence[str] = FULL, *, exclude: Sequ
     if not found:
         raise InputError(f"{which!r} without {list(exclude)} leaves no parameter; exclude less")
     return found
+
+
+def suggest_q(d: int) -> int:
+    """8192, the paper's, or an eighth of d where that is less: messages stay sparse.
+
+    >>> suggest_q(460_800), suggest_q(4096)
+    (8192, 512)
+    """
+    return max(1, min(Q, d // 8))
 
 
 def size(named: Named) -> int:

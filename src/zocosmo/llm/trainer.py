@@ -17,9 +17,9 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from zocosmo.dist.seal import read_key
 from zocosmo.errors import InputError
 from zocosmo.llm.arguments import CosmoConfig, alone
+from zocosmo.llm.select import suggest_q
 from zocosmo.torch import Cosmo
 
-Q = 8192  # parameters that a round touches unless said
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -175,7 +175,7 @@ class CosmoTrainer(Trainer):
         return Rounds(
             trained,
             lr=args.learning_rate,
-            q=min(Q, d) if args.q is None else args.q,
+            q=suggest_q(d) if args.q is None else args.q,
             seed=args.tape,
             mu=args.mu,
             momentum=args.momentum,

@@ -1,7 +1,7 @@
 """Oracles: what nodes may ask of their private losses, and how a method asks it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from zocosmo.core.support import Direction
 
 Values = NDArray[Any]
 Mask = NDArray[np.bool_]
+Answer = TypeVar("Answer")
 
 
 class Oracle(Protocol):
@@ -89,21 +90,27 @@ def lend(x: Any, u: Direction) -> Loan:
     return Loan(here, lambda values: u.put(x, values, out=x), lambda: u.put(x, here, out=x))
 
 
+def both_sides(query: TwoQuery, ask: Callable[[Any], Answer]) -> tuple[Answer, Answer]:
+    """What `ask` says of the state at x + μu, then at x − μu: q entries of it are shifted in place, and put
+    back to the bit."""
+    loan, shift = lend(query.x, query.u), query.shift()
+    try:
+        return ask(loan.put(loan.values + shift)), ask(loan.put(loan.values - shift))
+    finally:
+        loan.put_back()
+
+
 def two_query(oracle: Oracle, query: TwoQuery, t: int) -> Values:
-    """The slope that was asked for. The q entries are shifted in place and put back to the bit.
+    """The slope that was asked for.
 
     An oracle with a `two_query` of its own, such as one that answers both queries at once, is asked that.
     """
     if (at_once := getattr(oracle, "two_query", None)) is not None:
         slope: Values = at_once(query, t)
         return slope
-    loan, shift, active = lend(query.x, query.u), query.shift(), query.active
-    try:
-        f_plus = oracle(loan.put(loan.values + shift), t, active=active).copy()  # it may answer in one array
-        f_minus = oracle(loan.put(loan.values - shift), t, active=active)
-    finally:
-        loan.put_back()
-    return query.slope(f_plus, f_minus)
+    return query.slope(
+        *both_sides(query, lambda x: oracle(x, t, active=query.active).copy())  # it may answer in one array
+    )
 
 
 def estimate(u: Direction, slope: Values) -> Values:

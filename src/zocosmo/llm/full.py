@@ -25,7 +25,7 @@ from zocosmo.llm.subject import Setting, Subject
 from zocosmo.llm.tasks import load_task
 from zocosmo.methods.base import Method
 from zocosmo.methods.cosmo import Cosmo
-from zocosmo.oracle import Loan, Mask, TwoQuery
+from zocosmo.oracle import Loan, Mask, TwoQuery, both_sides
 from zocosmo.torch.flat import Flat
 from zocosmo.torch.visited import Column, Visited
 from zocosmo.traffic import Traffic
@@ -228,14 +228,8 @@ class FullModel(LanguageModel):
     def two_query(self, query: TwoQuery, t: int) -> Values:
         """The slope, from two forwards of the model itself; its weights are put back to the bit."""
         x: Any = query.x
-        loan, shift, backbone = x.lend(query.u), query.shift(), self.subject.backbone
-        batch, found = self._ready(t, ONE, 1), []
-        try:
-            for move in (np.add, np.subtract):
-                loan.put(move(loan.values, shift))
-                found.append(backbone.losses(NO_ADAPTER, batch)[0].mean())
-        finally:
-            loan.put_back()
+        backbone, batch = self.subject.backbone, self._ready(t, ONE, 1)
+        found = both_sides(query, lambda _: backbone.losses(NO_ADAPTER, batch)[0].mean())
         if self.prepare is not None:  # while a device computes
             x.look_ahead(self.prepare().u, query.u)
             self._make_ready(t + 1, ONE, 1)

@@ -27,7 +27,7 @@ from zocosmo.errors import InputError, OracleError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
 from zocosmo.methods.base import RULES, State, World, check_number, drive
-from zocosmo.oracle import TwoQuery, lend
+from zocosmo.oracle import TwoQuery, both_sides
 from zocosmo.sim.draws import DrawAhead
 from zocosmo.torch.coordinates import Parameters
 from zocosmo.torch.flat import HALF, Flat
@@ -64,13 +64,8 @@ class Losses:
         self._coins = torch.get_rng_state(), [torch.cuda.get_rng_state(k) for k in self._cuda]
 
     def two_query(self, query: TwoQuery, t: int) -> Values:
-        loan, shift, answers = lend(query.x, query.u), query.shift(), list[Any]()
-        try:
-            for move in (np.add, np.subtract):
-                loan.put(move(loan.values, shift))
-                answers.append(self._ask(again=bool(answers)))
-        finally:
-            loan.put_back()
+        again = iter((False, True))
+        answers = both_sides(query, lambda _: self._ask(again=next(again)))
         self.meanwhile(query.u)
         plus, minus = (np.array([[self._number(answer)]]) for answer in answers)
         return query.slope(plus, minus)

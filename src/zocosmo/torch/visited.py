@@ -15,7 +15,7 @@ FULL = 3  # a table that is 1/FULL full grows
 CHUNK = 2**16  # entries that move at once when the table grows
 LAST_BITS = 18  # of keys, by which most that two arrays do not share are told apart
 FIRST = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / φ, odd: times a key, its top bits say where a search begins
-STRIDE = np.uint64(0xD1B54A32D192ED03)  # 2^64 / ρ², odd, ρ³ = ρ + 1: and these by how much it goes on
+STRIDE = np.uint64(0xD1B54A32D192ED03)  # 2^64 / ψ, odd, ψ⁴ = ψ + 1: and these by how much it goes on
 MOST = 2**63
 
 Values = NDArray[Any]

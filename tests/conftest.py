@@ -1,6 +1,7 @@
 """What a terminal or a CI system sets must not change what the tests see."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,9 @@ settings.load_profile("house")
 
 for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TERMINAL_WIDTH"):
     os.environ.pop(name, None)
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell starts jobs in the background so, and tests
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupt children, which would inherit it
 
 
 @pytest.fixture

@@ -1,13 +1,14 @@
 """The channel: values go to peers and come back mixed. The one seam between simulator and wire.
 
-Arithmetic and charges stand in `Channel` and are the same everywhere; a subclass only moves values between
-nodes. Sums run over nodes in ascending order, so every engine gets the same bits.
+Four moves carry every message: to all neighbours, to a partner, to everyone, to and from a server; `charge`
+bills what is sent without being needed here. Arithmetic, encoding and charges stand in `Channel`; a subclass
+only carries letters between nodes. Sums run over nodes in ascending order, so every engine gets the same bits.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,51 +18,22 @@ from zocosmo.core.ledger import Ledger
 from zocosmo.core.payload import Bits
 from zocosmo.core.price import PRICES
 from zocosmo.core.support import Support
-from zocosmo.core.values import BF16, F16, F32, F64, ValueType
-from zocosmo.errors import GraphError, InputError, check_known
-from zocosmo.graphs.graph import Graph
+from zocosmo.core.tape import Tape
+from zocosmo.core.wire import WIRES, About, Letters, check_wire
+from zocosmo.errors import GraphError, InputError
+from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.weights import metropolis
-from zocosmo.traffic import Sort, Traffic
+from zocosmo.traffic import MessageKind, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-
-class Wire(NamedTuple):
-    """What crosses a link for each value, and what is charged for it."""
-
-    value: ValueType | None  # None: values cross in the type of the states
-    charged: ValueType
-
-    def is_lossless(self, dtype: DTypeLike) -> bool:
-        """Whether states of this type cross unchanged."""
-        return self.value is None or (self.value.dtype == dtype and self.value is not BF16)
-
-    def round(self, values: Values) -> Values:
-        """Q(values), in the type they came in."""
-        if self.value is None or self.is_lossless(values.dtype):
-            return values
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.value.round(values).astype(values.dtype)
-
-
-WIRES = {
-    **{value.name: Wire(value, value) for value in (F64, F32, F16, BF16)},
-    "nominal_f32": Wire(None, F32),  # computed in full precision, charged at 32 bits: the paper's own bill
-}
-
-
-def check_wire(wire: str, dtype: DTypeLike) -> None:
-    """Refuse a wire that nobody knows, and one that spends bits for nothing."""
-    check_known("wire", wire, WIRES)
-    if WIRES[wire].value is F64 and np.dtype(dtype) == np.float32:
-        raise InputError("wire f64 spends 64 bits on states of float32; use wire f32 or dtype float64")
+Route = Literal["links", "tree", "flood"]
 
 
 class Slot(NamedTuple):
-    """The k-th whom each of `rows` hears, in ascending order of nodes, and with what weight."""
+    """The k-th peer that each of `rows` hears, in ascending order of nodes, and its weight."""
 
     rows: Any  # positions of the listeners, or slice(None) where all have a k-th
     source: Index
@@ -72,8 +44,9 @@ class Channel(ABC):
     """Mixing over one graph, or over the graphs of many runs side by side, and its bill.
 
     Values have shape (…, n, q). Every codec in `codecs` is charged on a ledger of its own: messages under
-    several codecs are the same values, so one run gives several bills. Every message pays for its frame.
-    Methods of other systems may have a `server`: node n, with a link to it and one from it for every node.
+    several codecs carry the same values, so one run gives several bills. Every message pays for its frame.
+    Methods with a `server` have node n, with a link to it and one from it for every node. `overheard` charges
+    a node that is alone as if one peer listened.
     """
 
     def __init__(
@@ -85,191 +58,287 @@ class Channel(ABC):
         codecs: Sequence[str],
         dtype: DTypeLike,
         nodes: Index | None = None,
+        tape: Tape | None = None,
         server: bool = False,
+        overheard: bool = False,
     ) -> None:
         check_wire(wire, dtype)
         self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
-        self.dtype, self.framing = np.dtype(dtype), FRAME_BITS
+        self.dtype, self.framing, self.t = np.dtype(dtype), FRAME_BITS, 0
         self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
-        links = sorted({link for graph in set(self.graphs) for link in graph.links})
-        self.has_server = server
-        self.at_most = False  # whether messages of private sizes are charged at the longest they may be
+        self.tape, self.has_server, self.codecs = tape, server, tuple(codecs)
+        self.at_most = False  # charge messages of private sizes at the longest they may be
+        charged = (complete(2),) if overheard else self.graphs
+        links = sorted({link for graph in set(charged) for link in graph.links if link[0] < self.n})
         if server:
             links = sorted(
                 [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
             )
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
-        self._traffic = Traffic(self.graphs, links, nodes)
+        self._traffic = Traffic(charged, links, nodes)
+        self._made: dict[bool, tuple[Slot, ...]] = {}
+        self._sender_rows = (
+            np.arange(len(self.graphs) * self.n).reshape(-1, self.n)[:, self.nodes].reshape(-1)
+        )
+
+    def begin(self, t: int) -> None:
+        """Round t begins."""
+        self.t = t
+
+    # To all neighbours
 
     def mix(self, y: Values, u: Support | None = None, *, price: str = "") -> Values:
-        """All neighbours: Σ_j w_ij y_j, as y_i + Σ_j w_ij (Q(y_j) − Q(y_i)) with Q the wire.
+        """Σ_j w_ij y_j, as y_i + Σ_j w_ij (Q(y_j) − Q(y_i)) with Q the wire.
 
         In this form values that agree stay as they are to the bit, and, W being symmetric, the average is
         kept for any Q. `u` is the support that the values are on; a codec that names coordinates needs it.
         """
-        self._traffic.everywhere(Sort(y.shape[-1], price))
-        sent, out = self.wire.round(y), y.copy()
-        rows_out, rows_sent = out.reshape(-1, y.shape[-1]), sent.reshape(-1, y.shape[-1])
-        for slot, theirs in self._hear(sent, u, peers_only=True):
+        self._traffic.everywhere(MessageKind(y.shape[-1], price))
+        letters, out = self._encode(y), y.copy()
+        rows_out, rows_sent = out.reshape(-1, y.shape[-1]), self._decode_own(letters, y)
+        for slot, theirs in self._neighbours(letters, y, u, peers_only=True):
             theirs -= rows_sent if isinstance(slot.rows, slice) else rows_sent[slot.rows]
             theirs *= slot.weight
             rows_out[slot.rows] += theirs
         return out
+
+    def mix_lifted(
+        self, values: Values, index: Index, everyone: Index | None = None
+    ) -> tuple[Values, Values]:
+        """Q(values), and Σ_j w_ij Lift(Q(values_j)) over all d coordinates.
+
+        Messages name coordinates of their own, `index`. `everyone` are those of all nodes where the tape gives
+        them; then they need not be named.
+        """
+        self._traffic.everywhere(MessageKind(values.shape[-1]))
+        letters, out = self._encode(values), np.zeros((*values.shape[:-1], self.d), values.dtype)
+        rows_out = out.reshape(-1, self.d)
+        for slot, theirs, their_index in self._hear_at(letters, index, everyone):
+            read = self._decode(theirs, slot.source, values, slot.rows)
+            lifted = np.zeros((len(read), self.d), values.dtype)
+            np.put_along_axis(lifted, their_index, slot.weight * read, axis=-1)
+            rows_out[slot.rows] += lifted
+        return self._decode_own(letters, values).reshape(values.shape), out
+
+    def mix_overlaps(self, y: Values, u: Support, everyone: Support) -> Values:
+        """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
+        q = y.shape[-1]
+        self._traffic.everywhere(MessageKind(q))
+        letters, out = self._encode(y), y.copy()
+        rows_sent, rows_out = self._decode_own(letters, y), out.reshape(-1, q)
+        rows_index = np.broadcast_to(u.index, y.shape).reshape(-1, q)
+        public = np.broadcast_to(everyone.index, (*y.shape[:-2], self.n, q)).reshape(-1, q)
+        for slot, theirs in self._neighbours(letters, y, u, everyone, peers_only=True):
+            at, both = _meet(rows_index[slot.rows], public.take(slot.source, axis=0), self.d)
+            step = slot.weight * (theirs.reshape(-1)[at] - rows_sent[slot.rows])
+            rows_out[slot.rows] += np.where(both, step, 0)
+        return out
+
+    # To a partner
 
     def mix_pairs(self, y: Values, partners: Partners, u: Support | None = None) -> Values:
         """(y_i + y_j) / 2 at both ends of each pair; over a lossy wire y_i + ½ (Q(y_j) − Q(y_i)).
 
         A node that is its own partner gets its own values back, and nothing is charged.
         """
-        self._traffic.paired(Sort(y.shape[-1]), partners)
-        sent = self.wire.round(y)
-        theirs = self._swap(sent, partners, u)
+        self._traffic.paired(MessageKind(y.shape[-1]), partners)
+        letters, source = self._encode(y), self._partner_rows(partners)
+        theirs = self._decode(self._swap(letters, partners, u), source, y).reshape(y.shape)
         half = y.dtype.type(0.5)
         mixed: Values
         if self.wire.is_lossless(y.dtype):
             mixed = y + theirs
             mixed *= half
         else:
-            mixed = y + half * (theirs - sent)
+            mixed = y + half * (theirs - self._decode_own(letters, y).reshape(y.shape))
         return mixed
 
-    def mix_lifted(self, values: Values, index: Index, everyone: Index | None = None) -> Values:
-        """Σ_j w_ij Lift(values_j), all d coordinates: messages name coordinates of their own.
+    # To everyone
 
-        `everyone` are the coordinates of all nodes where the tape gives them: then they need not be named.
+    def everyone(
+        self, values: Values, u: Support | None = None, everyone: Support | None = None, *, over: Route
+    ) -> Values:
+        """Q(values) of every node at every other, (…, n, q).
+
+        Over "links" each node sends to all directly, on a complete graph. Over the "tree" messages are relayed
+        along a spanning tree, one at a time. In a "flood" each node passes on what it hears for the first time
+        to all neighbours who did not send it; what is heard twice is paid twice.
         """
-        self._traffic.everywhere(Sort(values.shape[-1]))
-        out = np.zeros((*values.shape[:-1], self.d), values.dtype)
-        rows_out = out.reshape(-1, self.d)
-        for slot, theirs, their_index in self._hear_at(values, index, everyone):
-            lifted = np.zeros((len(theirs), self.d), values.dtype)
-            np.put_along_axis(lifted, their_index, slot.weight * theirs, axis=-1)
-            rows_out[slot.rows] += lifted
-        return out
-
-    def mix_overlaps(self, y: Values, u: Support, everyone: Support) -> Values:
-        """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
-        q = y.shape[-1]
-        self._traffic.everywhere(Sort(q))
-        sent, out = self.wire.round(y), y.copy()
-        index = np.broadcast_to(u.index, y.shape)
-        public = np.broadcast_to(everyone.index, (*y.shape[:-2], self.n, q)).reshape(-1, q)
-        rows_out, rows_sent, rows_index = (a.reshape(-1, q) for a in (out, sent, index))
-        for slot, theirs in self._hear(sent, u, everyone, peers_only=True):
-            at, both = _meet(rows_index[slot.rows], public.take(slot.source, axis=0), self.d)
-            step = slot.weight * (theirs.reshape(-1)[at] - rows_sent[slot.rows])
-            rows_out[slot.rows] += np.where(both, step, 0)
-        return out
-
-    def to_all(self, values: Values, u: Support | None = None, everyone: Support | None = None) -> Values:
-        """Q(values) of every node at every other, over direct links: the graph must be complete."""
-        if self._sparse is not None:
+        if over == "links" and self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
-        self._traffic.everywhere(Sort(values.shape[-1]))
-        return self._gather(self.wire.round(values), u, everyone)
+        count = {
+            "links": self._traffic.everywhere,
+            "tree": self._traffic.over_trees,
+            "flood": self._traffic.flooded,
+        }
+        count[over](MessageKind(values.shape[-1]))
+        heard = self._spread(self._encode(values), u, everyone, over)
+        whole = (*values.shape[:-2], self.n, values.shape[-1])
+        return self._decode(heard, np.arange(len(heard.values)), values).reshape(whole)
 
-    def flood(self, values: Values) -> Values:
-        """Q(values) of every node at every other, relayed over a spanning tree, one message at a time."""
-        self._traffic.over_trees(Sort(values.shape[-1]))
-        return self._relay(self.wire.round(values))
+    # To a server and from it
 
-    def pass_on(self, values: Values) -> Values:
-        """Q(values) of every node at every other: whoever hears one for the first time passes it on to all
-        neighbours who did not bring it. What is heard twice is paid twice."""
-        self._traffic.flooded(Sort(values.shape[-1]))
-        return self._flood(self.wire.round(values))
+    def up(
+        self,
+        values: Values,
+        active: Mask | None = None,
+        *,
+        sizes: Index | None = None,
+        price: str = "",
+        of: int = 0,
+    ) -> Values:
+        """Q(values) of every active node at the server, (…, n, q); `price` and `of` as in `MessageKind`.
 
-    def up(self, values: Values, active: Mask | None = None, *, price: str = "", of: int = 0) -> Values:
-        """Q(values) of every active node at the server, (…, n, q); `price` and `of` as in `Sort`.
-
-        Under the codec seed_scalar every value is a message of its own, with its seed.
+        With `sizes` node i sends sizes_i of its values, (…, n), and the rest is 0: nothing where that is 0, and
+        all d where they cost less. Under the codec seed_scalar every value is a message with its own seed.
         """
-        self._serve(Sort(values.shape[-1], price, of), self._counts(active), up=True)
-        return self.wire.round(values)
+        if sizes is None:
+            self.charge(values.shape[-1], active, up=True, price=price, of=of)
+        else:
+            self._charge_sizes(sizes, up=True)
+        return self.as_read(values)
 
     def down(
         self,
         values: Values,
         active: Mask | None = None,
         *,
+        sizes: Index | None = None,
+        most: int = 0,
+        price: str = "",
+        of: int = 0,
+    ) -> Values:
+        """Q(values) of the server at every active node: (…, 1, q) the same for all, or (…, n, q).
+
+        `sizes`, (…, 1), as in `up`; with `most` they are private, and never above it.
+        """
+        if sizes is None:
+            self.charge(values.shape[-1], active, up=False, price=price, of=of)
+        else:
+            self._charge_sizes(np.full_like(sizes, most) if most and self.at_most else sizes, up=False)
+        return self.as_read(values)
+
+    def charge(
+        self,
+        size: int,
+        active: Mask | None = None,
+        *,
+        up: bool,
         times: Index | None = None,
         price: str = "",
         of: int = 0,
         only: str = "",
-    ) -> Values:
-        """Q(values) of the server at every active node: (…, 1, q) alike for all, or (…, n, q).
+    ) -> None:
+        """Bill messages of `size` values between the server and every active node.
 
-        `times` counts the messages of this size to each node, (…, n), where they differ. With `only` they
-        are sent under that codec and under no other.
+        `times` counts the messages of each node, (…, n), where they differ. With `only` they are sent under
+        that codec and no other.
         """
-        messages = self._counts(active) if times is None else times
-        self._serve(Sort(values.shape[-1], price, of, only), messages, up=False)
-        return self.wire.round(values)
+        if times is None:
+            times = np.broadcast_to(True if active is None else active, (len(self.graphs), self.n))
+        self._serve(MessageKind(size, price, of, only), times, up=up)
 
-    def up_some(self, values: Values, sizes: Index) -> Values:
-        """Q(values) of every node at the server, of which node i sends sizes_i, (…, n), and the rest is 0.
+    def as_read(self, values: Values) -> Values:
+        """Q(values): what anyone who hears these values reads. Nothing is sent or charged."""
+        if self.wire.by_receiver:
+            raise InputError("this wire is read against the receiver's values; choose a wire of floats")
+        rows = values.reshape(-1, values.shape[-1])
+        about = self._about(np.zeros(len(rows), np.int64))
+        letters = self.wire.encode(rows, about)
+        return self.wire.decode(letters, about, dtype=values.dtype, own=None).reshape(values.shape)
 
-        Nothing is sent where that is none, and all d where they cost less than so many under a codec.
-        """
-        self._serve_some(sizes, up=True)
-        return self.wire.round(values)
-
-    def down_some(self, values: Values, sizes: Index, *, most: int = 0) -> Values:
-        """Q(values) of the server at every node, (…, 1, d), of which it sends `sizes`, (…, 1): see above.
-
-        With `most` the sizes are private, and never above it.
-        """
-        self._serve_some(np.full_like(sizes, most) if most and self.at_most else sizes, up=False)
-        return self.wire.round(values)
+    # The bill
 
     def ledger(self, codec: str) -> Ledger:
         """The bill under one codec, all messages so far included."""
-        for sort, messages in self._traffic.settle():
+        for kind, messages in self._traffic.settle():
             for name, ledger in self._bills.items():
-                if sort.only in ("", name):
-                    ledger.charge(messages, self._price(sort, name))
+                if kind.only in ("", name):
+                    ledger.charge(messages, self._price(kind, name))
         return self._bills[codec]
 
-    def _price(self, sort: Sort, codec: str) -> Bits:
-        size, price, of = sort[:3]
+    def _price(self, kind: MessageKind, codec: str) -> Bits:
+        size, price, of = kind[:3]
         named = price or codec
         if size == self.d and not (price or of) and codec != "seed_scalar":
             named = "dense"  # all d: no index
         each = PRICES[named](of or self.d, size, self.wire.charged)
-        if sort.or_all:
+        if kind.or_all:
             each = min(each, PRICES["dense"](self.d, self.d, self.wire.charged), key=lambda bits: bits.total)
         each = each.plus(self.framing)
         return each.times(size) if named == "seed_scalar" else each
 
-    def _counts(self, active: Mask | None) -> Index:
-        shape = len(self.graphs), self.n
-        return np.ones(shape, np.int64) if active is None else np.broadcast_to(active, shape).astype(np.int64)
-
-    def _serve(self, sort: Sort, messages: Index, *, up: bool) -> None:
-        if not self.has_server:
-            raise GraphError("there is no server here; make the channel with server=True")
-        self._traffic.with_server(sort, messages, up=up)
-
-    def _serve_some(self, sizes: Index, *, up: bool) -> None:
+    def _charge_sizes(self, sizes: Index, *, up: bool) -> None:
         by_node = np.broadcast_to(sizes, (len(self.graphs), self.n))
         for size in np.unique(sizes[sizes > 0]).tolist():
-            self._serve(Sort(size, or_all=True), (by_node == size).astype(np.int64), up=up)
+            self._serve(MessageKind(size, or_all=True), by_node == size, up=up)
+
+    def _serve(self, kind: MessageKind, messages: NDArray[Any], *, up: bool) -> None:
+        if not self.has_server:
+            raise GraphError("there is no server here; make the channel with server=True")
+        self._traffic.with_server(kind, messages.astype(np.int64), up=up)
 
     @cached_property
     def _sparse(self) -> Graph | None:
         """A graph of ours that is not complete."""
         return next((g for g in self.graphs if len(g.edges) != g.n * (g.n - 1) // 2), None)
 
-    @abstractmethod
-    def _hear(
+    # Writing and reading letters
+
+    def _about(self, rows: Index) -> About:
+        return About(self.t, rows, self.n, self.tape)
+
+    def _encode(self, values: Values) -> Letters:
+        """What the nodes here write, one row a node."""
+        return self.wire.encode(values.reshape(-1, values.shape[-1]), self._about(self._sender_rows))
+
+    def _decode_own(self, letters: Letters, values: Values) -> Values:
+        """What the nodes here would read of their own letters."""
+        return self._decode(letters, self._sender_rows, values)
+
+    def _decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
+        """Letters of some senders as the nodes in `rows`, who hold `values`, read them."""
+        own = values.reshape(-1, values.shape[-1])[rows] if self.wire.by_receiver else None
+        return self.wire.decode(letters, self._about(senders), dtype=values.dtype, own=own)
+
+    def _neighbours(
         self,
+        letters: Letters,
         values: Values,
         u: Support | None,
         everyone: Support | None = None,
         *,
         peers_only: bool = False,
     ) -> Iterator[tuple[Slot, Values]]:
-        """Slot by slot, what the listeners hear: arrays (rows, q) that the caller may overwrite.
+        for slot, theirs in self._hear(letters, u, everyone, peers_only=peers_only):
+            yield slot, self._decode(theirs, slot.source, values, slot.rows)
+
+    def _slots(self, peers_only: bool) -> tuple[Slot, ...]:
+        """Built when first mixed: matchings never need them."""
+        if peers_only not in self._made:
+            self._made[peers_only] = tuple(self._build_slots(peers_only))
+        return self._made[peers_only]
+
+    def _build_slots(self, peers_only: bool) -> Iterator[Slot]:
+        return slots(self.graphs, self.dtype, peers_only)
+
+    def _partner_rows(self, partners: Partners) -> Index:
+        """run · n + partner of every row here."""
+        first = np.arange(len(self.graphs))[:, None] * self.n
+        return (partners.reshape(-1, len(self.nodes)) + first).reshape(-1)
+
+    # What a subclass carries
+
+    @abstractmethod
+    def _hear(
+        self,
+        letters: Letters,
+        u: Support | None,
+        everyone: Support | None = None,
+        *,
+        peers_only: bool = False,
+    ) -> Iterator[tuple[Slot, Letters]]:
+        """Slot by slot, the letters that listeners get: new arrays that the caller may overwrite.
 
         A node hears itself too, in its place, unless `peers_only`. Values are on the coordinates of `u`, and
         those of peers on theirs among `everyone`, where it is given.
@@ -277,77 +346,45 @@ class Channel(ABC):
 
     @abstractmethod
     def _hear_at(
-        self, values: Values, index: Index, everyone: Index | None
-    ) -> Iterator[tuple[Slot, Values, Index]]:
+        self, letters: Letters, index: Index, everyone: Index | None
+    ) -> Iterator[tuple[Slot, Letters, Index]]:
         """As `_hear`, with the coordinates that come with the values, or are public."""
 
     @abstractmethod
-    def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
-        """For each node the values of its partner."""
+    def _swap(self, letters: Letters, partners: Partners, u: Support | None) -> Letters:
+        """For each node the letter of its partner."""
 
     @abstractmethod
-    def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
-        """The values of all nodes, shape (…, n, q), over direct links."""
-
-    @abstractmethod
-    def _flood(self, values: Values) -> Values:
-        """The values of all nodes, passed on by everyone to all neighbours."""
-
-    @abstractmethod
-    def _relay(self, values: Values) -> Values:
-        """The values of all nodes, relayed over node 0's breadth-first tree."""
+    def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
+        """The letters of all nodes, brought to all."""
 
 
 class MemoryChannel(Channel):
-    """All nodes of all runs in one memory: runs are rows of one big graph that falls into pieces."""
-
-    def __init__(
-        self,
-        graphs: Sequence[Graph],
-        *,
-        d: int,
-        wire: str,
-        codecs: Sequence[str],
-        dtype: DTypeLike,
-        server: bool = False,
-    ) -> None:
-        super().__init__(graphs, d=d, wire=wire, codecs=codecs, dtype=dtype, server=server)
-        self._slots: dict[bool, tuple[Slot, ...]] = {}  # built when first mixed: matchings never need them
-        self._base = np.arange(len(self.graphs))[:, None] * self.n
+    """All nodes of all runs in one memory: runs are rows of one big graph of separate pieces."""
 
     def _hear(
         self,
-        values: Values,
+        letters: Letters,
         u: Support | None,
         everyone: Support | None = None,
         *,
         peers_only: bool = False,
-    ) -> Iterator[tuple[Slot, Values]]:
-        if peers_only not in self._slots:
-            self._slots[peers_only] = tuple(slots(self.graphs, self.dtype, peers_only))
-        rows = values.reshape(-1, values.shape[-1])
-        for slot in self._slots[peers_only]:
-            yield slot, rows.take(slot.source, axis=0)
+    ) -> Iterator[tuple[Slot, Letters]]:
+        for slot in self._slots(peers_only):
+            yield slot, letters.take(slot.source)
 
     def _hear_at(
-        self, values: Values, index: Index, everyone: Index | None
-    ) -> Iterator[tuple[Slot, Values, Index]]:
+        self, letters: Letters, index: Index, everyone: Index | None
+    ) -> Iterator[tuple[Slot, Letters, Index]]:
         rows_index = index.reshape(-1, index.shape[-1])
-        for slot, theirs in self._hear(values, None):
+        for slot, theirs in self._hear(letters, None):
             yield slot, theirs, rows_index.take(slot.source, axis=0)
 
-    def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
-        source = (partners.reshape(-1, self.n) + self._base).reshape(-1)
-        return values.reshape(-1, values.shape[-1]).take(source, axis=0).reshape(values.shape)
+    def _swap(self, letters: Letters, partners: Partners, u: Support | None) -> Letters:
+        return letters.take(self._partner_rows(partners))
 
-    def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
-        return values
-
-    def _flood(self, values: Values) -> Values:
-        return values
-
-    def _relay(self, values: Values) -> Values:
-        return values
+    def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
+        return letters
 
 
 def slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> Iterator[Slot]:

@@ -1,61 +1,44 @@
-"""Oracles: what nodes may ask of their private losses, and how a method asks it."""
+"""Oracles: what nodes may ask of their private losses, and how a method asks it.
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+`Oracle` answers queries. `Problem` is an oracle that an engine can run by itself: it knows where to start and
+what to measure. Every call an engine makes is declared here, with a default where one is sensible.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from zocosmo.core.support import Direction
+from zocosmo.state import lend
 
 Values = NDArray[Any]
 Mask = NDArray[np.bool_]
+Arrays = dict[str, NDArray[Any]]
 Answer = TypeVar("Answer")
 
 
-class Oracle(Protocol):
-    """Answers f_i(x_i; ξ_{i,t}) of all nodes: x has shape (…, n, d), the answer (…, n).
+class Query(NamedTuple):
+    """What a method asks: slopes of f_i at x_i along some directions, for every active node.
 
-    ξ is keyed by the round, so two queries of one round see the same sample. Nodes outside `active` need
-    not be asked; what stands in their place is not used. x may not be changed or kept.
+    The directions of one query share x, μ and the sample ξ.
     """
 
-    def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values: ...
-
-
-@runtime_checkable
-class Problem(Oracle, Protocol):
-    """An oracle whose exact losses are known too, so that runs on it can be measured."""
-
-    n: int
-    d: int
-
-    @property
-    def x0(self) -> Values:
-        """The common start, shape (…, d)."""
-        ...
-
-    def local(self, x: Values) -> Values:
-        """F_i(x_i) without noise, shape (…, n)."""
-        ...
-
-    def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of some nodes only, to the same bits: states then have shape (…, len(nodes), d)."""
-        ...
-
-    @classmethod
-    def stack(cls, problems: Sequence[Self]) -> Self:
-        """The same losses for many trials at once, on a leading axis."""
-        ...
-
-
-class TwoQuery(NamedTuple):
-    """What a method asks in a round: the slope of f_i at x_i along u_i, for every active node."""
-
-    x: Values  # (…, n, d)
-    u: Direction
+    x: Any  # (…, n, d): an array or `Coordinates`
+    directions: tuple[Direction, ...]
     mu: float
     active: Mask | None = None  # (…, n); None: all
+
+    @property
+    def u(self) -> Direction:
+        """The direction of a query that has one; the first of several."""
+        return self.directions[0]
+
+    def each(self) -> Iterator["Query"]:
+        """The same query, one direction at a time."""
+        return (self._replace(directions=(u,)) for u in self.directions)
 
     def points(self) -> tuple[Values, Values]:
         """x + μu and x − μu, as new arrays."""
@@ -72,45 +55,168 @@ class TwoQuery(NamedTuple):
         shift: Values = np.asarray(self.mu, self.x.dtype) * self.u.signs.astype(self.x.dtype, copy=False)
         return shift
 
-
-class Loan(NamedTuple):
-    """The entries of a state on a support, lent for queries: what is put there is taken back to the bit."""
-
-    values: Values
-    put: Callable[[Values], Any]  # gives the state
-    put_back: Callable[[], Any]
+    def evaluations(self) -> int:
+        """Loss evaluations at each active node."""
+        return 2 * len(self.directions)
 
 
-def lend(x: Any, u: Direction) -> Loan:
-    """A loan of x on u. A state that keeps books of its steps has a `lend` of its own: shifts are none."""
-    if hasattr(x, "lend"):
-        loan: Loan = x.lend(u)
-        return loan
-    here = u.restrict(x)
-    return Loan(here, lambda values: u.put(x, values, out=x), lambda: u.put(x, here, out=x))
+class Measured(NamedTuple):
+    """What a checkpoint measures of every run; arrays over runs."""
+
+    objective: Values  # F at the centre
+    local: Values  # mean_i F_i(x_i)
+    disagreement: Values  # mean_i ‖x_i − x̄‖²
+    norm: Values  # ‖x̄‖
+    extra: Arrays  # further columns of the log, by name
 
 
-def both_sides(query: TwoQuery, ask: Callable[[Any], Answer]) -> tuple[Answer, Answer]:
-    """What `ask` says of the state at x + μu, then at x − μu: q entries of it are shifted in place, and put
-    back to the bit."""
+class Oracle(ABC):
+    """Answers f_i(x_i; ξ_{i,t}) of all nodes: x has shape (…, n, d), the answer (…, n).
+
+    The round keys ξ, so all queries of a round see the same sample. Nodes outside `active` need not be asked;
+    their entries are not used. x may not be changed or kept.
+    """
+
+    @abstractmethod
+    def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values: ...
+
+    def slopes(self, query: Query, t: int) -> Values:
+        """The slopes that were asked for, (…, n, K) for K directions."""
+        slopes = [self._slope(one, t) for one in query.each()]
+        return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=-1)
+
+    def _slope(self, query: Query, t: int) -> Values:
+        # copied: an oracle may reuse one array for its answers
+        return query.slope(*both_sides(query, lambda x: self(x, t, active=query.active).copy()))
+
+    def snapshot(self) -> Arrays:
+        """What the oracle carries from round to round, as arrays by name; empty if nothing."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027
+        """Continue from what `snapshot` returned."""
+
+
+class Asks(Protocol):
+    """What a problem may know about the method that will ask it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def on_supports(self) -> bool: ...
+
+
+class Problem(Oracle):
+    """An oracle with a start and exact losses, so that runs on it can be opened, measured and resumed.
+
+    Stacked problems answer for many trials at once, on a leading axis: "(…)" below is () or (trials,).
+    """
+
+    n: int
+    d: int
+
+    overheard: ClassVar[bool] = False  # charge a lone node as if one peer listened
+    asynchronous: ClassVar[bool] = False  # `start` returns before the answer is known; see `start`
+    has_note: ClassVar[bool] = False  # `note` says something between checkpoints
+
+    @property
+    @abstractmethod
+    def x0(self) -> Values:
+        """The common start, (…, d), or (d,) where all trials share it."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of the matrices that x is made of, in its order; empty where that is not known."""
+        return ()
+
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """What problems must share, besides type and size, to be stacked."""
+        return ()
+
+    # Opening
+
+    def states(self, method: Asks, lead: tuple[int, ...], dtype: DTypeLike) -> Any:
+        """x of all nodes at the start, (*lead, n, d): an array, or `Coordinates` for methods on supports."""
+        x0 = np.asarray(self.x0)[..., None, :]
+        return np.array(np.broadcast_to(x0, (*lead, self.n, self.d)), dtype, order="C")
+
+    # Answering
+
+    def start(self, query: Query, t: int) -> Any:
+        """Begin to answer; `finish` takes what this returns and gives the slopes.
+
+        Between the two the driver calls `look_ahead` on an asynchronous problem, so that the next round is
+        prepared while a device computes.
+        """
+        return self.slopes(query, t)
+
+    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+        """Prepare for round t, which will ask along `coming`, while `query` is being answered."""
+
+    def finish(self, started: Any) -> Values:
+        """The slopes of a query that was started."""
+        slopes: Values = started
+        return slopes
+
+    # Measuring
+
+    @abstractmethod
+    def local(self, x: Values) -> Values:
+        """F_i(x_i) without noise, shape (…, n)."""
+
+    def measures(self, x: Values) -> Arrays:
+        """Measurements of every node at x of shape (…, n, d), by name, each (…, n).
+
+        "objective" is F_i(x_i). The mean over nodes of each becomes a column of the log.
+        """
+        return {"objective": self.local(np.ascontiguousarray(x))}
+
+    def report(self, centre: Values) -> Arrays:
+        """Further columns of the log, measured once for each run at its centre (…, d)."""
+        return {}
+
+    def measure(self, x: Any, centre: Callable[[], Values]) -> Measured:
+        """Everything a checkpoint records of states x (…, n, d).
+
+        `centre` computes the point of each run at which F is measured, (…, d).
+        """
+        x, middle = np.asarray(x, np.float64), centre()
+        extra = {name: each.mean(axis=-1) for name, each in self.at_centre(middle).items()}
+        value, local = extra.pop("objective"), self.local(x).mean(axis=-1)
+        apart = disagreement(x, middle)
+        return Measured(value, local, apart, norm(middle), {**extra, **self.report(middle)})
+
+    def at_centre(self, centre: Values) -> Arrays:
+        """`measures` with every node at one shared point of each run, (…, d)."""
+        return self.measures(np.broadcast_to(centre[..., None, :], (*centre.shape[:-1], self.n, self.d)))
+
+    def note(self) -> str:
+        """A few words for the progress bar."""
+        return ""
+
+    # Splitting and stacking
+
+    @abstractmethod
+    def at(self, nodes: Sequence[int]) -> Self:
+        """The losses of some nodes only, to the same bits: states then have shape (…, len(nodes), d)."""
+
+    @classmethod
+    @abstractmethod
+    def stack(cls, problems: Sequence[Self]) -> Self:
+        """The same losses for many trials at once, on a leading axis."""
+
+
+def both_sides(query: Query, ask: Callable[[Any], Answer]) -> tuple[Answer, Answer]:
+    """What `ask` returns for the state at x + μu, then at x − μu.
+
+    q entries are shifted in place, and put back to the bit.
+    """
     loan, shift = lend(query.x, query.u), query.shift()
     try:
         return ask(loan.put(loan.values + shift)), ask(loan.put(loan.values - shift))
     finally:
         loan.put_back()
-
-
-def two_query(oracle: Oracle, query: TwoQuery, t: int) -> Values:
-    """The slope that was asked for.
-
-    An oracle with a `two_query` of its own, such as one that answers both queries at once, is asked that.
-    """
-    if (at_once := getattr(oracle, "two_query", None)) is not None:
-        slope: Values = at_once(query, t)
-        return slope
-    return query.slope(
-        *both_sides(query, lambda x: oracle(x, t, active=query.active).copy())  # it may answer in one array
-    )
 
 
 def estimate(u: Direction, slope: Values) -> Values:
@@ -119,23 +225,9 @@ def estimate(u: Direction, slope: Values) -> Values:
     return g
 
 
-def measures(problem: Problem, x: Values) -> dict[str, Values]:
-    """What is measured at one shared point of each run, x of shape (…, d): arrays (…, n) by name.
-
-    "objective" is F_i(x), whose mean over nodes is F(x); a problem may have `measures` of its own that say
-    more, and their means are columns of the log.
-    """
-    everywhere = np.broadcast_to(x[..., None, :], (*x.shape[:-1], problem.n, x.shape[-1]))
-    own = getattr(problem, "measures", None)
-    if own is None:
-        return {"objective": problem.local(np.ascontiguousarray(everywhere))}
-    measured: dict[str, Values] = own(everywhere)
-    return measured
-
-
 def objective(problem: Problem, x: Values) -> Values:
     """F(x) = mean_i F_i(x) at one shared point for each run, x of shape (…, d)."""
-    mean: Values = measures(problem, x)["objective"].mean(axis=-1)
+    mean: Values = problem.at_centre(x)["objective"].mean(axis=-1)
     return mean
 
 
@@ -145,3 +237,9 @@ def disagreement(x: Values, centre: Values) -> Values:
     apart *= apart
     mean: Values = apart.sum(axis=-1).mean(axis=-1)
     return mean
+
+
+def norm(centre: Values) -> Values:
+    """‖x̄‖ for each run, of averages (…, d)."""
+    length: Values = np.sqrt((centre * centre).sum(axis=-1))
+    return length

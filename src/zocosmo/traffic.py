@@ -16,7 +16,7 @@ MOST_WAITING = 64  # matchings that are kept before they are counted
 Index = NDArray[np.int64]
 
 
-class Sort(NamedTuple):
+class MessageKind(NamedTuple):
     """What a message's price depends on."""
 
     size: int  # values in it
@@ -27,7 +27,7 @@ class Sort(NamedTuple):
 
 
 class Traffic:
-    """Messages sent since the last settlement, by sort, over the graphs of many runs.
+    """Messages sent since the last settlement, by kind, over the graphs of many runs.
 
     Only what `nodes` send is counted: all nodes, or those of this process. Where there is a server it is node
     n, and every node has a link to it and one from it.
@@ -39,50 +39,50 @@ class Traffic:
         self.graphs, self.links, self.n = graphs, links, graphs[0].n
         self.nodes = np.arange(self.n) if nodes is None else nodes
         self._keys = np.array([i * self.n + j for i, j in links], np.int64)
-        self._everywhere: dict[Sort, int] = {}
-        self._paired: dict[Sort, list[Partners]] = {}
-        self._counted: dict[Sort, Index] = {}
-        self._trees: dict[Sort, int] = {}
-        self._floods: dict[Sort, int] = {}
+        self._everywhere: dict[MessageKind, int] = {}
+        self._paired: dict[MessageKind, list[Partners]] = {}
+        self._counted: dict[MessageKind, Index] = {}
+        self._trees: dict[MessageKind, int] = {}
+        self._floods: dict[MessageKind, int] = {}
 
-    def everywhere(self, sort: Sort) -> None:
-        self._everywhere[sort] = self._everywhere.get(sort, 0) + 1
+    def everywhere(self, kind: MessageKind) -> None:
+        self._everywhere[kind] = self._everywhere.get(kind, 0) + 1
 
-    def paired(self, sort: Sort, partners: Partners) -> None:
-        waiting = self._paired.setdefault(sort, [])
+    def paired(self, kind: MessageKind, partners: Partners) -> None:
+        waiting = self._paired.setdefault(kind, [])
         waiting.append(partners.reshape(-1, len(self.nodes)))
         if len(waiting) == MOST_WAITING:
-            self._add(sort, self._count(np.stack(waiting)))
+            self._add(kind, self._count(np.stack(waiting)))
             waiting.clear()
 
-    def over_trees(self, sort: Sort) -> None:
-        self._trees[sort] = self._trees.get(sort, 0) + 1
+    def over_trees(self, kind: MessageKind) -> None:
+        self._trees[kind] = self._trees.get(kind, 0) + 1
 
-    def flooded(self, sort: Sort) -> None:
-        self._floods[sort] = self._floods.get(sort, 0) + 1
+    def flooded(self, kind: MessageKind) -> None:
+        self._floods[kind] = self._floods.get(kind, 0) + 1
 
-    def with_server(self, sort: Sort, messages: Index, *, up: bool) -> None:
+    def with_server(self, kind: MessageKind, messages: Index, *, up: bool) -> None:
         """`messages` by run and node, to the server or from it."""
         counts = np.zeros((len(self.graphs), len(self.links)), np.int64)
         counts[:, self._up if up else self._down] = messages
-        self._add(sort, counts)
+        self._add(kind, counts)
 
-    def settle(self) -> Iterator[tuple[Sort, Index]]:
-        """(sort, messages by run and link) of all that was sent; then nothing is owed."""
-        for sort, times in self._everywhere.items():
-            yield sort, times * self._present
-        for sort, partners in self._paired.items():
+    def settle(self) -> Iterator[tuple[MessageKind, Index]]:
+        """(kind, messages by run and link) of all that was sent; then nothing is owed."""
+        for kind, times in self._everywhere.items():
+            yield kind, times * self._present
+        for kind, partners in self._paired.items():
             if partners:
-                yield sort, self._count(np.stack(partners))
+                yield kind, self._count(np.stack(partners))
         yield from self._counted.items()
-        for sort, times in self._trees.items():
-            yield sort, times * self._tree_counts
-        for sort, times in self._floods.items():
-            yield sort, times * self._flood_counts
+        for kind, times in self._trees.items():
+            yield kind, times * self._tree_counts
+        for kind, times in self._floods.items():
+            yield kind, times * self._flood_counts
         self._everywhere, self._paired, self._counted, self._trees, self._floods = {}, {}, {}, {}, {}
 
-    def _add(self, sort: Sort, counts: Index) -> None:
-        self._counted[sort] = self._counted.get(sort, 0) + counts
+    def _add(self, kind: MessageKind, counts: Index) -> None:
+        self._counted[kind] = self._counted.get(kind, 0) + counts
 
     def _count(self, partners: Partners) -> Index:
         """Messages by run and link of many rounds of pairs, partners of shape (rounds, runs, n)."""

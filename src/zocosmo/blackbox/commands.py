@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from zocosmo.blackbox.functions import OneByOne, Query, brief
+from zocosmo.blackbox.functions import Asked, OneByOne, brief
 from zocosmo.errors import InputError, OracleError
 from zocosmo.oracle import Mask, Values
 
@@ -53,7 +53,7 @@ class Command(OneByOne):
         self._stopped = False
         return super().ask(x, t, where, active=active)
 
-    def _one(self, x: Values, query: Query) -> float:
+    def _one(self, x: Values, query: Asked) -> float:
         with tempfile.TemporaryDirectory(prefix="zocosmo-") as name:
             folder = Path(name)
             parts = self._parts(x, query, folder / "x.txt")
@@ -67,7 +67,7 @@ class Command(OneByOne):
             found = f"the program's last line is {brief(lines[-1])!r} and no number"
             raise query.error(found, LAST_LINE) from None
 
-    def _parts(self, x: Values, query: Query, file: Path) -> dict[str, str]:
+    def _parts(self, x: Values, query: Asked, file: Path) -> dict[str, str]:
         """What stands for each place in the template; only what the template uses is made."""
         texts = [repr(value) for value in x.tolist()]
         parts = {"node": str(query.node), "round": str(query.t)}
@@ -78,7 +78,7 @@ class Command(OneByOne):
             parts["file"] = str(file)
         return parts
 
-    def _run(self, words: list[str], query: Query, folder: Path) -> str:
+    def _run(self, words: list[str], query: Asked, folder: Path) -> str:
         """What the program prints; into files, as a child that outlives it would hold a pipe open."""
         out, err = folder / "stdout", folder / "stderr"
         process = self._start(words, query, out, err)
@@ -100,7 +100,7 @@ class Command(OneByOne):
             raise query.error(f"the program {how}: {said}", "make it end with exit code 0")
         return out.read_text(errors="replace")
 
-    def _start(self, words: list[str], query: Query, out: Path, err: Path) -> Process:
+    def _start(self, words: list[str], query: Asked, out: Path, err: Path) -> Process:
         """Under a lock, so that whoever ends all programs misses none that is just starting."""
         with self._lock, out.open("wb") as to_out, err.open("wb") as to_err:
             if self._stopped:
@@ -121,7 +121,7 @@ class Command(OneByOne):
                 kill(process)
 
     @staticmethod
-    def _unstarted(program: str, error: OSError, query: Query) -> OracleError:
+    def _unstarted(program: str, error: OSError, query: Asked) -> OracleError:
         if error.errno == errno.E2BIG:
             return query.error("x is too long for a command line", "use {file} instead of {x}")
         found = f"{program!r} cannot be started: {error.strerror}"

@@ -5,20 +5,21 @@ the node, the round and the query: "node 3, round 17, query x + μu: the loss is
 """
 
 import inspect
+import json
 import math
 import numbers
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, SupportsFloat, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from zocosmo.errors import InputError, OracleError, check_whole
-from zocosmo.oracle import Mask, Oracle, Problem, Values
+from zocosmo.oracle import Arrays, Mask, Oracle, Problem, Values
 
 BRIEF = 200  # characters of a foreign message that are quoted
 NUMBER = "return one finite number"
@@ -26,8 +27,23 @@ NUMBER = "return one finite number"
 Fun = Callable[..., Any]
 
 
-class Query(NamedTuple):
-    """Which answer is being waited for, so that an error can say so."""
+@runtime_checkable
+class Numbered(Protocol):
+    """A user's oracle that says how many nodes it answers for."""
+
+    n: int
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A user's loss with a memory: what it returns as `state_dict` must fit into JSON."""
+
+    def state_dict(self) -> Any: ...
+    def load_state_dict(self, state: Any) -> None: ...
+
+
+class Asked(NamedTuple):
+    """Which answer is awaited, so that an error can say so."""
 
     node: int | None  # None: all at once
     t: int
@@ -50,7 +66,7 @@ class Query(NamedTuple):
         raise self.error(f"the loss is {number:g}", remedy)
 
 
-class UserOracle(ABC):
+class UserOracle(Oracle):
     """An oracle that checks and counts. The first call of a round is x + μu, the second x − μu."""
 
     def __init__(self, n: int) -> None:
@@ -80,7 +96,7 @@ class UserOracle(ABC):
         self.queries += asked.reshape(-1, self.n).sum(axis=0)
         answers: Values = np.where(asked, found, 0.0).astype(np.float64)
         for place in np.argwhere(~np.isfinite(answers)).tolist():
-            Query(place[-1], t, where).finite(float(answers[tuple(place)]))
+            Asked(place[-1], t, where).finite(float(answers[tuple(place)]))
         return answers
 
 
@@ -124,11 +140,11 @@ class OneByOne(UserOracle):
         return answers.reshape(lead)
 
     def _at(self, rows: Values, row: int, t: int, where: str) -> float:
-        query = Query(self.nodes[row % self.n], t, where)
+        query = Asked(self.nodes[row % self.n], t, where)
         return query.finite(self._one(rows[row].copy(), query))
 
     @abstractmethod
-    def _one(self, x: Values, query: Query) -> float:
+    def _one(self, x: Values, query: Asked) -> float:
         """f_i(x) as it comes, or an OracleError."""
 
     def _each(self, calls: Sequence[Callable[[], float]]) -> Iterator[float]:
@@ -188,7 +204,25 @@ class Functions(OneByOne):
             if not callable(each):
                 raise InputError(f"the loss of node {i} must be a function, got {brief(repr(each))}")
 
-    def _one(self, x: Values, query: Query) -> float:
+    def snapshot(self) -> Arrays:
+        """What losses with a memory remember, by node, as JSON."""
+        kept = {str(node): _memory(node, f) for node, f in self._remembering().items()}
+        return {"memory": np.frombuffer(json.dumps(kept).encode(), np.uint8)} if kept else {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `snapshot` returned; memories of nodes hosted elsewhere are left alone."""
+        losses = self._remembering()
+        kept = json.loads(arrays["memory"].tobytes()) if losses and "memory" in arrays else {}
+        for node, f in losses.items():
+            if str(node) not in kept:
+                raise InputError(f"the snapshot lacks node {node}; it has {brief(', '.join(kept))}")
+            guarded(node, "load_state_dict", partial(f.load_state_dict, kept[str(node)]))
+
+    def _remembering(self) -> dict[int, Remembers]:
+        funs: dict[int, Any] = self._fun_of
+        return {node: f for node, f in funs.items() if isinstance(f, Remembers)}
+
+    def _one(self, x: Values, query: Asked) -> float:
         assert query.node is not None
         call = partial(self._fun_of[query.node], x, *((query.t,) if self.keyed else ()))
         try:
@@ -215,10 +249,10 @@ class Vectorized(UserOracle):
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         runs = x.reshape(-1, self.n, x.shape[-1])
-        found = [self._all(run.copy(), Query(None, t, where)) for run in runs]
+        found = [self._all(run.copy(), Asked(None, t, where)) for run in runs]
         return self.checked(np.stack(found).reshape(x.shape[:-1]), t, where, active)
 
-    def _all(self, x: Values, query: Query) -> Values:
+    def _all(self, x: Values, query: Asked) -> Values:
         try:
             answers = np.asarray(self.fun(x, query.t) if self.keyed else self.fun(x))
         except Exception as error:
@@ -235,7 +269,7 @@ class Answered(UserOracle):
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         """x is not copied: an oracle may neither change nor keep it."""
-        query = Query(None, t, where)
+        query = Asked(None, t, where)
         try:
             found = np.asarray(self.oracle(x, t, active=active))
         except OracleError:
@@ -311,7 +345,7 @@ def count_nodes(fun: Any, x0: ArrayLike, graph: int | None, n: int | None) -> in
     if isinstance(fun, UserOracle | Problem):
         said["the oracle"] = fun.n
     elif is_plain_oracle(fun):
-        said["the oracle"] = getattr(fun, "n", None)
+        said["the oracle"] = fun.n if isinstance(fun, Numbered) else None
     elif isinstance(fun, Sequence):
         said["the list of functions"] = len(fun)
     elif not callable(fun):
@@ -326,18 +360,18 @@ def count_nodes(fun: Any, x0: ArrayLike, graph: int | None, n: int | None) -> in
     return next(iter(counts.values()), 1)
 
 
-def _number(answer: Any, query: Query) -> float:
+def _number(answer: Any, query: Asked) -> float:
     """A plain number, NumPy's, a Decimal, or an array of size 1; NaN and infinities pass."""
-    decimal = hasattr(answer, "__float__") and not isinstance(answer, bool) and not hasattr(answer, "dtype")
-    if is_number(answer) or decimal:
-        try:
-            return float(answer)
-        except OverflowError:
-            return math.inf
     try:
         array = np.asarray(answer)
     except Exception:
         raise query.error(f"the loss is {brief(repr(answer))}", NUMBER) from None
+    is_object = not array.ndim and array.dtype.kind == "O" and isinstance(answer, SupportsFloat)
+    if is_number(answer) or is_object:
+        try:
+            return float(answer)
+        except OverflowError:
+            return math.inf
     if array.size == 1 and array.dtype.kind in "iuf":
         return float(array.reshape(()))
     shaped = array.ndim and array.dtype.kind in "iuf"
@@ -371,7 +405,25 @@ def _within(seconds: float, call: Callable[[], Any]) -> Any:
     return answer
 
 
-def _raised(query: Query, error: Exception) -> OracleError:
+def guarded(node: int, what: str, call: Callable[[], Any]) -> Any:
+    """What the user's code returns, or an OracleError that names the node."""
+    try:
+        return call()
+    except Exception as error:
+        said = f"{type(error).__name__}: {brief(str(error))}"
+        raise OracleError(f"node {node}: {what} raised {said}; make it work for every node") from error
+
+
+def _memory(node: int, loss: Remembers) -> Any:
+    state = guarded(node, "state_dict", loss.state_dict)
+    try:
+        return json.loads(json.dumps(state))
+    except (TypeError, ValueError) as error:
+        found = f"node {node}: state_dict gave what JSON cannot hold: {brief(str(error))}"
+        raise OracleError(f"{found}; return numbers, text, lists and mappings") from None
+
+
+def _raised(query: Asked, error: Exception) -> OracleError:
     found = f"the function raised {type(error).__name__}: {brief(str(error))}"
     return query.error(found, "make it return a number for every x")
 

@@ -273,8 +273,8 @@ class _Journal:
 
     def _remedy(self) -> str:
         """Finite answers and states that are not: values did not fit the wire."""
-        run, value = self.run, self.run.wire.value
-        if value is None or value.bits == 64 or run.is_finite() or not isfinite(run.query_loss):
+        run, value = self.run, self.run.wire.crosses_as(float)
+        if value.bits == 64 or run.is_finite() or not isfinite(run.query_loss):
             return "lower eta"
         most = finfo(value.dtype).max
         return (

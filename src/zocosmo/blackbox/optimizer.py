@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from zocosmo.blackbox.functions import as_start
-from zocosmo.channel import MemoryChannel, Wire
+from zocosmo.channel import MemoryChannel
 from zocosmo.core.payload import Bits
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Seed, Tape
+from zocosmo.core.wire import Wire
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen
-from zocosmo.methods.base import Draw, Method, Step, World, drive
-from zocosmo.oracle import Mask, Oracle, TwoQuery, Values, disagreement, two_query
-from zocosmo.sim.draws import DrawAhead
-
-Arrays = dict[str, NDArray[Any]]
+from zocosmo.methods.base import Method, World
+from zocosmo.oracle import Arrays, Mask, Oracle, Query, Values, both_sides, disagreement
+from zocosmo.rounds.draws import DrawAhead
+from zocosmo.rounds.driver import Rounds
 
 
 class Ask(NamedTuple):
@@ -57,20 +57,53 @@ class Optimizer:
         start = as_start(x0, graph.n).astype(dtype)
         self.world = World(graph, start.shape[-1], schedule)
         method.check(self.world)
-        self.graph, self.method, self.t, self.nfev = graph, method, 0, 0
-        self.query_loss = float("nan")  # mean of all that was answered in the last round
-        options: dict[str, Any] = {"d": self.world.d, "wire": wire, "codecs": (method.codec,), "dtype": dtype}
-        options["server"] = method.server
-        self._channel, self._scratch = (MemoryChannel([graph], **options) for _ in range(2))
-        self._scratch.at_most = True
-        self._draws = DrawAhead(method, [self.world], [seed], np.dtype(dtype))
-        self._state = method.init(start)
-        self._tape = np.frombuffer(bytes.fromhex(Tape(seed).commitment()), np.uint8)
+        self.graph, self.method = graph, method
+        self.query_loss = float("nan")  # mean of all answers of the last round
+        draws = DrawAhead(method, [self.world], [seed], np.dtype(dtype), runs=False)
+        tape = Tape(seed)
+        channels = [
+            MemoryChannel(
+                [graph],
+                d=self.world.d,
+                wire=wire,
+                codecs=(method.codec,),
+                dtype=dtype,
+                tape=tape,
+                server=method.server,
+            )
+            for _ in range(2)
+        ]
+        channels[1].at_most = True
+        self._rounds = Rounds(method, start, draws, channels[0])
+        self._rehearsal = Rounds(
+            method, start.copy(), draws, channels[1]
+        )  # prices rounds before they are run
+        self._priced = False  # whether the rehearsal has a state that it may go on with
+        self._tape = np.frombuffer(bytes.fromhex(tape.commitment()), np.uint8)
         self._touched: Direction | None = None  # what the last round asked along
-        self._step: Step | None = None  # of the round under way, stopped where it asked
-        self._query: TwoQuery | None = None
-        self._spare: Any = None  # a state that prices rounds
+        self._told: list[Values] = []  # slopes along the first directions of the query under way
         self._heard: list[tuple[float, int]] = []  # in this round: sums of answers, and how many
+
+    @property
+    def t(self) -> int:
+        """Rounds done."""
+        return self._rounds.t
+
+    @property
+    def nfev(self) -> int:
+        """Queries answered."""
+        query, done = self._rounds.asking, int(self._rounds.asked.sum())
+        return done + (2 * len(self._told) * int(self._active(query).sum()) if query and self._told else 0)
+
+    @property
+    def _state(self) -> Any:
+        return self._rounds.state
+
+    @property
+    def _channel(self) -> MemoryChannel:
+        channel = self._rounds.channel
+        assert isinstance(channel, MemoryChannel)
+        return channel
 
     @property
     def x(self) -> Values:
@@ -121,35 +154,36 @@ class Optimizer:
         return Ask(self.t, np.stack(query.points()), self._active(query))
 
     def tell(self, values: ArrayLike) -> None:
-        """The losses at the points asked for, (2, n). Refused values leave all as it was: tell again."""
-        if self._query is None:
+        """The losses at the points asked for, (2, n). Refused values leave everything as it was: tell again."""
+        if self._rounds.asking is None:
             raise InputError(f"nothing was asked in round {self.t} yet; call ask() before tell()")
-        active = self._active(self._query)
+        query = self._pending()
+        active = self._active(query)
         answers = self._checked(np.asarray(values), active)
         with np.errstate(all="ignore"):
             for row in answers:
                 self._hear(row, active)
-            slope = self._query.slope(*answers)
+            slope = query.slope(*answers)
         self._answer(slope)
 
     def advance(self, oracle: Oracle) -> None:
         """The rest of this round, asking the oracle. Entries are shifted in place: no d-vector is copied.
 
-        An oracle that raises leaves all as it was before its query.
+        An oracle that raises leaves everything as it was before its query.
         """
         t, loud = self.t, np.geterr()
-
-        def listen(x: Values, t: int, *, active: Mask | None = None) -> Values:
-            with np.errstate(**loud):  # people's own warnings are theirs
-                answers = oracle(x, t, active=active)
-            self._hear(answers, active)
-            return answers
-
         while self.t == t:
             query, heard = self._pending(), len(self._heard)
+
+            def listen(x: Values, active: Mask | None = query.active) -> Values:
+                with np.errstate(**loud):  # the user's warnings are the user's
+                    answers = oracle(x, t, active=active)
+                self._hear(answers, active)
+                return answers.copy()
+
             try:
                 with np.errstate(all="ignore"):
-                    slope = two_query(listen, query, t)
+                    slope = query.slope(*both_sides(query, listen))
             except BaseException:
                 del self._heard[heard:]
                 raise
@@ -157,46 +191,44 @@ class Optimizer:
 
     def next_bits(self) -> Bits:
         """What this round will send over the network, known in advance: coins are public, and so are sizes;
-        the most it may, where a message is as long as private values say. The step is played on a state
-        beside, with slopes of zero: values have no say in it."""
-        self._check_between()
-        self._scratch.ledger(self.method.codec).counts[...] = 0
-        zero = np.zeros((*self._state.x.shape[:-1], 1), self._state.x.dtype)
-        fresh = self._spare is None or self.method.histories  # which say what is still to be sent
-        spare = self._copied() if fresh else self._spare
-        with np.errstate(all="ignore"):
-            step = self.method.step(self.t, spare, self._draw(), self._scratch)
-            self._spare = drive(step, lambda query: zero)
-        return self._scratch.ledger(self.method.codec).network()
+        the most it may, where the length of a message depends on private values.
 
-    def arrays(self) -> Arrays:
-        """All that an exact continuation needs, as copies."""
+        The step is rehearsed on a state beside, with slopes of zero: values do not matter.
+        """
         self._check_between()
-        return self._arrays()
+        fresh = not self._priced or self.method.histories  # histories decide what is still to be sent
+        rehearsal = self._rehearse(self._copied() if fresh else self._rehearsal.state)
+        while rehearsal.t == self.t and (query := rehearsal.ask()) is not None:
+            shape = *self._state.x.shape[:-1], len(query.directions)
+            rehearsal.tell(np.zeros(shape, self._state.x.dtype))
+        self._priced = True
+        return rehearsal.channel.ledger(self.method.codec).network()
+
+    def arrays(self, oracle: Oracle | None = None) -> Arrays:
+        """All that an exact continuation needs, as copies; with an oracle, what that remembers too."""
+        self._check_between()
+        kept = {} if oracle is None else oracle.snapshot()
+        return {**self._arrays(), **{f"oracle.{name}": array.copy() for name, array in kept.items()}}
 
     def _arrays(self) -> Arrays:
-        state = {f"state.{k}": part for k, part in self._copied()._asdict().items() if part is not None}
-        paid = self._channel.ledger(self.method.codec).counts - self._begun()
-        bits = {f"bits.{self.method.codec}": paid}
-        loss = np.array(self.query_loss)
-        counts = {"t": np.array(self.t), "queries": np.array(self.nfev)}
-        return {**state, **bits, **counts, "query_loss": loss, "tape": self._tape}
+        arrays = {name: array.copy() for name, array in self._rounds.arrays().items()}
+        arrays[f"bits.{self.method.codec}"] -= self._begun()
+        return {**arrays, "query_loss": np.array(self.query_loss), "tape": self._tape}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what `arrays` gave, in an optimizer made alike: `tape` tells its seed from others."""
+    def restore(self, arrays: Mapping[str, NDArray[Any]], oracle: Oracle | None = None) -> None:
+        """Continue from what `arrays` returned, in an optimizer made with the same arguments."""
         for name, part in self._arrays().items():
             if name not in arrays or not self._fits(name, np.shape(arrays[name]), part.shape):
                 got = np.shape(arrays[name]) if name in arrays else "nothing"
                 raise InputError(f"{name} must have shape {part.shape}, got {got}; was it another run?")
         if (np.asarray(arrays["tape"]) != self._tape).any():
             raise InputError("these arrays are of a run with another seed; make the optimizer with that seed")
-        names = [name for name in self._state._fields if f"state.{name}" in arrays]
-        self._state = self._state._replace(**{name: arrays[f"state.{name}"].copy() for name in names})
-        codec = self.method.codec
-        self._channel.ledger(codec).counts[...] = arrays[f"bits.{codec}"]
-        self.t, self.nfev = int(arrays["t"]), int(arrays["queries"])
+        self._rounds.restore({name: np.array(array) for name, array in arrays.items()})
         self.query_loss = float(arrays["query_loss"])
-        self._step, self._query, self._heard = None, None, []
+        self._told, self._heard = [], []
+        if oracle is not None:
+            mine = {name: array for name, array in arrays.items() if name.startswith("oracle.")}
+            oracle.restore({name.removeprefix("oracle."): array for name, array in mine.items()})
 
     def _fits(self, name: str, found: tuple[int, ...], here: tuple[int, ...]) -> bool:
         """Whether a part has the shape it should; a history may be longer or shorter, on its first axis."""
@@ -205,47 +237,49 @@ class Optimizer:
         return found == here
 
     def _begun(self) -> Any:
-        """What a round that was asked for, and not told yet, has sent before its first query: it is played
-        again on the side."""
-        if self._step is None or self._heard:
+        """What a round that was asked for, and not told yet, has sent before its first query."""
+        if self._rounds.asking is None or self._heard:
             return 0
-        ledger = self._scratch.ledger(self.method.codec)
-        ledger.counts[...] = 0
-        with np.errstate(all="ignore"):
-            step = self.method.step(self.t, self._copied(), self._draw(), self._scratch)
-            next(step)
-        step.close()
-        return self._scratch.ledger(self.method.codec).counts
+        rehearsal = self._rehearse(self._copied())
+        rehearsal.ask()
+        rehearsal.drop()
+        self._priced = False
+        return rehearsal.channel.ledger(self.method.codec).counts
 
-    def _draw(self) -> Draw:
-        return _alone(self._draws.at(self.t))
+    def _rehearse(self, state: Any) -> Rounds:
+        """The rounds beside, at the round under way, with a state of their own and nothing on the bill."""
+        rehearsal = self._rehearsal
+        rehearsal.drop()
+        rehearsal.t, rehearsal.state = self.t, state
+        rehearsal.channel.ledger(self.method.codec).counts[...] = 0
+        return rehearsal
 
-    def _pending(self) -> TwoQuery:
-        if self._query is None:
-            self._step = self.method.step(self.t, self._state, self._draw(), self._channel)
-            with np.errstate(all="ignore"):
-                self._query = next(self._step)
-        return self._query
+    def _pending(self) -> Query:
+        """What is asked next, along one direction."""
+        query = self._rounds.ask()
+        assert query is not None
+        return query._replace(directions=query.directions[len(self._told) :][:1])
 
     def _answer(self, slope: Values) -> None:
-        """Send the slope into the step: it asks again, or ends the round."""
-        assert self._query is not None
-        assert self._step is not None
-        self.nfev += 2 * int(self._active(self._query).sum())
-        self._touched = self._query.u
-        try:
-            with np.errstate(all="ignore"):
-                self._query = self._step.send(slope)
-        except StopIteration as done:
-            self._state, self._step, self._query = done.value, None, None
+        """Take the slope along one direction; the step goes on when it has all it asked for."""
+        query = self._rounds.asking
+        assert query is not None
+        self._touched = query.directions[len(self._told)]
+        self._told.append(slope)
+        if len(self._told) < len(query.directions):
+            return
+        t, slopes = self.t, np.concatenate(self._told, axis=-1)
+        self._told = []
+        self._rounds.tell(slopes)
+        if self.t > t:
             self.query_loss = sum(total for total, _ in self._heard) / sum(count for _, count in self._heard)
-            self._heard, self.t = [], self.t + 1
+            self._heard = []
 
     def _hear(self, answers: Values, active: Mask | None) -> None:
         told = answers if active is None else answers[active]
         self._heard.append((float(told.sum()), told.size))
 
-    def _active(self, query: TwoQuery) -> Mask:
+    def _active(self, query: Query) -> Mask:
         everyone = np.ones(self.graph.n, bool)
         return everyone if query.active is None else query.active & everyone
 
@@ -268,10 +302,3 @@ class Optimizer:
     def _check_between(self) -> None:
         if self._heard:
             raise InputError(f"round {self.t} is half told; finish it first")
-
-
-def _alone(draw: Draw) -> Draw:
-    """A draw-ahead has an axis of runs, and this is the only one."""
-    earlier = draw.earlier
-    alone = draw.pick(lambda array: array if array.ndim == 1 else array[0])
-    return alone if earlier is None else alone._replace(earlier=lambda t: _alone(earlier(t)))

@@ -20,10 +20,10 @@ from zocosmo.blackbox.probes import (
     resolution,
     truncation,
 )
-from zocosmo.channel import WIRES
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Seed, Tape
+from zocosmo.core.wire import WIRES
 from zocosmo.errors import InputError, OracleError, check_known, check_whole
 from zocosmo.oracle import Values
 

@@ -12,7 +12,7 @@ from zocosmo.checks.row import About, Row
 from zocosmo.checks.setting import Setting, gradients, is_uniform
 from zocosmo.core.support import Direction, draw_direction
 from zocosmo.core.tape import Tape
-from zocosmo.oracle import TwoQuery, two_query
+from zocosmo.oracle import Query
 from zocosmo.problems.quadratic import Quadratic
 from zocosmo.problems.rosenbrock import Rosenbrock
 from zocosmo.theory import rates
@@ -50,7 +50,7 @@ def residual(setting: Setting, about: About) -> Iterator[Row]:
     found, slack, L3 = 0.0, 0.0, 0.0
     for t in range(PER_TAPE):
         u = draw_direction(Tape("check")[..., None], np.array([t]), d=d, q=q)
-        slope = two_query(problem, TwoQuery(x, u, method.mu), t)[..., 0]
+        slope = problem.slopes(Query(x, (u,), method.mu), t)[..., 0]
         exact, third = derivatives(problem, x, dense(u))
         found = max(found, float(np.abs(slope - exact).max()) * d / np.sqrt(q))
         L3 = max(L3, float(np.abs(third).max()) / q**1.5)

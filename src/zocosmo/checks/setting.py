@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.channel import WIRES
 from zocosmo.checks.laws import CompleteCycle, Cycle, cycle_of
 from zocosmo.core.tape import Tape
 from zocosmo.experiments.plan import Plan, Trial

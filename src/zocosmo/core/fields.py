@@ -25,6 +25,7 @@ class Message:
     values: NDArray[Any]
     index: Index | None = None  # where the codec sends coordinates
     seed: int | None = None  # where it sends a seed
+    scale: bytes = b""  # where the wire sends one
 
     def __post_init__(self) -> None:
         for name in ("values", "index"):

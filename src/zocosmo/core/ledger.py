@@ -62,6 +62,12 @@ class Ledger:
         """What crossed the network, all runs together."""
         return _as_bits(self.counts)
 
+    def through(self, node: int) -> Counts:
+        """Payload that a node received, and that it sent, shape (…, 2)."""
+        payload = self.counts.sum(axis=-1) - self.counts[..., Bits._fields.index("framing")]
+        ends = [j == node for _, j in self.links], [i == node for i, _ in self.links]
+        return np.stack([payload[..., which].sum(axis=-1) for which in ends], axis=-1)
+
     def by_node(self, n: int) -> Counts:
         """Bits sent by each node and kind, shape (…, n, kinds)."""
         by_link = np.moveaxis(self.counts, -2, 0)

@@ -7,7 +7,21 @@ Codecs differ only in the field before the values, which says what coordinates t
 import dataclasses
 from functools import lru_cache
 
-from zocosmo.core.fields import BitList, EliasFano, Everything, Field, Integers, Message, Nothing, Seed
+import numpy as np
+
+from zocosmo.core.fields import (
+    BitList,
+    EliasFano,
+    Everything,
+    Field,
+    Flags,
+    Integers,
+    Message,
+    Nothing,
+    Seed,
+    pack_flags,
+    unpack_flags,
+)
 from zocosmo.core.payload import Bits
 from zocosmo.core.support import check_size
 from zocosmo.core.values import F32, ValueType
@@ -30,8 +44,9 @@ class Codec:
     def bits(self, d: int, q: int, value: ValueType = F32) -> Bits:
         """The cost of one message: `total` is 8 × the bytes of `encode`, `payload` leaves out the padding."""
         d, q = check_size(d, q)
-        head = self.field.bits(d, q)
-        return head.plus(Bits(values=self.field.count(d, q) * value.bits, framing=-head.total % 8))
+        values = Bits(values=self.field.count(d, q) * value.bits, control=value.scale_bits)
+        bits = self.field.bits(d, q).plus(values)
+        return bits.plus(Bits(framing=-bits.total % 8))
 
     def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
         """The message as bytes. Its values must be of the value type already: nothing is rounded here."""
@@ -42,24 +57,40 @@ class Codec:
             carries == "seed"
         ):
             raise InputError(f"codec {self.name!r} sends values and {carries or 'nothing else'}")
+        if 8 * len(message.scale) != value.scale_bits:
+            raise InputError(f"{value.name} sends a scale of {value.scale_bits} bits, got {message.scale!r}")
         d, _ = check_size(d, values.size)
-        return self.field.pack(message, d) + value.pack(values)
+        head, body = self.field.pack(message, d), value.pack(values)
+        if value.bits % 8:  # no padding between the two
+            used = self.field.bits(d, values.size).total, values.size * value.bits
+            return message.scale + pack_flags(np.concatenate([_flags(head, used[0]), _flags(body, used[1])]))
+        return message.scale + head + body
 
     def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
         """The message that `encode` was given, or a MessageError and nothing."""
         head, size = _lengths(self, d, q, value)
         if len(data) != size:
             raise TruncatedMessage(f"a {self.name!r} message of q = {q} takes {size} bytes, got {len(data)}")
-        view = memoryview(data)
-        return self.field.unpack(view[:head], value.unpack(view[head:]), d)
+        count, start = self.field.count(d, q), value.scale_bits // 8
+        scale, view = bytes(data[:start]), memoryview(data)[start:]
+        if value.bits % 8:
+            flags, cut = unpack_flags(view, head + count * value.bits), head
+            field, body = memoryview(pack_flags(flags[:cut])), memoryview(pack_flags(flags[cut:]))
+        else:
+            field, body = view[: -(-head // 8)], view[-(-head // 8) :]
+        message = self.field.unpack(field, value.unpack(body, count), d)
+        return dataclasses.replace(message, scale=scale) if scale else message
 
 
 @lru_cache(maxsize=256)
 def _lengths(codec: Codec, d: int, q: int, value: ValueType) -> tuple[int, int]:
-    """Bytes before the values, and in all."""
+    """Bits of the head field, and bytes in all."""
     d, q = check_size(d, q)
-    head = -(-codec.field.bits(d, q).total // 8)
-    return head, head + codec.field.count(d, q) * value.bits // 8
+    return codec.field.bits(d, q).total, codec.bits(d, q, value).total // 8
+
+
+def _flags(data: bytes, count: int) -> Flags:
+    return unpack_flags(memoryview(data), count)
 
 
 _TABLE = (

@@ -21,7 +21,9 @@ def entropy(d: int, q: int, value: ValueType = F32) -> Bits:
     >>> entropy(20, 1).payload, entropy(2_523_136, 8192).indices
     (37, 79514)
     """
-    return _padded(Bits(values=q * value.bits, indices=math.ceil(log2_binomial(d, q))))
+    return _padded(
+        Bits(values=q * value.bits, indices=math.ceil(log2_binomial(d, q)), control=value.scale_bits)
+    )
 
 
 def coordinates(d: int, q: int, value: ValueType = F32) -> Bits:

@@ -136,9 +136,13 @@ class Direction(Support):
 
     def pick(self, change: Callable[[Values], Values]) -> "Direction":
         """The directions that `change` picks from the leading axes; what was checked once is not again."""
-        picked = object.__new__(Direction)
-        picked.__dict__.update(index=change(self.index), d=self.d, signs=change(self.signs))
-        return picked
+        return Direction.unchecked(change(self.index), self.d, change(self.signs))
+
+    @classmethod
+    def unchecked(cls, index: Index, d: int, signs: NDArray[Any]) -> "Direction":
+        made = object.__new__(cls)
+        made.__dict__.update(index=index, d=d, signs=signs)
+        return made
 
 
 class SupportRule(Protocol):

@@ -23,6 +23,7 @@ class ValueType:
     wire_id: int
     bits: int
     dtype: np.dtype[Any]
+    scale_bits: int = 0  # of the number that scales a whole message, where there is one; whole bytes
 
     def round(self, x: Values) -> Values:
         """Q(x): the nearest value of this type, ties to even; too large becomes infinite."""
@@ -33,8 +34,8 @@ class ValueType:
         """The values in order, little-endian."""
         return self._checked(values).astype(self._wire_dtype(), copy=False).tobytes()
 
-    def unpack(self, data: bytes | memoryview) -> Values:
-        """The values of `pack`, bit for bit, read-only; a buffer that may change is copied."""
+    def unpack(self, data: bytes | memoryview, count: int) -> Values:
+        """The `count` values of `pack`, bit for bit, read-only; a buffer that may change is copied."""
         values = np.frombuffer(data, self._wire_dtype())
         if values.flags.writeable:
             values = values.copy()
@@ -72,7 +73,7 @@ class _BFloat16(ValueType):
             )
         return (bits >> np.uint32(16)).astype("<u2").tobytes()
 
-    def unpack(self, data: bytes | memoryview) -> Values:
+    def unpack(self, data: bytes | memoryview, count: int) -> Values:
         values: Values = (np.frombuffer(data, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
         values.setflags(write=False)
         return values

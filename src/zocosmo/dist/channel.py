@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from zocosmo.channel import Channel, Index, Slot, Values, slots
+from zocosmo.channel import Channel, Index, Route, Slot, Values
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D, Support
-from zocosmo.core.values import F32, F64, ValueType
+from zocosmo.core.tape import Tape
+from zocosmo.core.values import F64, ValueType
+from zocosmo.core.wire import Letters
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
@@ -67,14 +69,15 @@ class TorchChannel(Channel):
         codec: str,
         dtype: DTypeLike,
         session: bytes,
+        tape: Tape | None = None,
         key: bytes | None = None,
         connect: bool = True,
     ) -> None:
         rank = links.job.rank
-        super().__init__([place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=place.parts[rank])
+        about = {"d": d, "wire": wire, "dtype": dtype, "tape": tape}
+        super().__init__([place.graph], codecs=[codec], nodes=place.parts[rank], **about)  # type: ignore[arg-type]
         self.place, self.links, self.session, self.codec, self.rank = place, links, session, codec, rank
-        self.value: ValueType = self.wire.value or (F64 if self.dtype == np.float64 else F32)
-        self.t = 0
+        self.value: ValueType = self.wire.crosses_as(self.dtype)
         self.crossed: dict[Link, int] = {}  # bytes sent to other processes
         self.messages = 0  # in which they went
         self._key = key
@@ -82,7 +85,6 @@ class TorchChannel(Channel):
         self._lengths: dict[int, int] = {}
         self._at = {int(node): row for row, node in enumerate(self.nodes)}
         self._lines: dict[int, Line] = {}
-        self._slots: dict[bool, list[Slot]] = {}
         self._hop = place.hop(rank)
         if key is not None:
             self.framing = FRAME_BITS.plus(SEAL_BITS)
@@ -110,87 +112,84 @@ class TorchChannel(Channel):
 
     def _hear(
         self,
-        values: Values,
+        letters: Letters,
         u: Support | None,
         everyone: Support | None = None,
         *,
         peers_only: bool = False,
-    ) -> Iterator[tuple[Slot, Values]]:
-        rows = values.reshape(len(self.nodes), -1)
-        got = self._from_neighbours(rows, u, everyone)
-        for slot in self._own_slots(peers_only):
-            heard = [rows[at] if at is not None else got[link].values for at, link in self._sources(slot)]
-            yield slot, np.stack(heard).astype(values.dtype, copy=False)
+    ) -> Iterator[tuple[Slot, Letters]]:
+        got = self._from_neighbours(letters, u, everyone)
+        for slot in self._slots(peers_only):
+            yield slot, _together([each for each, _ in self._sources(slot, letters, got)])
 
     def _hear_at(
-        self, values: Values, index: Index, everyone: Index | None
-    ) -> Iterator[tuple[Slot, Values, Index]]:
-        rows, at_rows = values.reshape(len(self.nodes), -1), index.reshape(len(self.nodes), -1)
+        self, letters: Letters, index: Index, everyone: Index | None
+    ) -> Iterator[tuple[Slot, Letters, Index]]:
+        at_rows = index.reshape(len(self.nodes), -1)
         known = np.broadcast_to(np.arange(self.d), (self.n, self.d)) if everyone is None else everyone
         public = known.reshape(self.n, -1)
-        sent, expected = self._to_neighbours(rows, list(at_rows))
+        sent, expected = self._to_neighbours(letters, list(at_rows))
         if everyone is not None:
             expected = [each._replace(places=public[each.origin]) for each in expected]
         got = self._exchange(sent, expected)
-        for slot in self._own_slots(False):
-            heard = [
-                (rows[at], at_rows[at])
-                if at is not None
-                else (got[link].values, _index(got[link], public[link[0]]))
-                for at, link in self._sources(slot)
+        for slot in self._slots(False):
+            heard = list(self._sources(slot, letters, got))
+            places = [
+                at_rows[where] if isinstance(where, int) else _index(got[where], public[where[0]])
+                for _, where in heard
             ]
-            theirs, places = (np.stack(column) for column in zip(*heard, strict=True))
-            yield slot, theirs.astype(values.dtype, copy=False), places
+            yield slot, _together([each for each, _ in heard]), np.stack(places)
 
-    def _swap(self, values: Values, partners: Partners, u: Support | None) -> Values:
+    def _swap(self, letters: Letters, partners: Partners, u: Support | None) -> Letters:
         if len(self._at) == 1:  # nearly always
-            return self._swap_one(values, int(partners.reshape(-1)[0]), u)
-        rows, out = values.reshape(len(self.nodes), -1), np.empty_like(values)
-        rows_out, whom = out.reshape(rows.shape), partners.reshape(-1)
-        index = self._rows(u)
-        pairs = [(int(i), int(j)) for i, j in zip(self.nodes, whom, strict=True) if int(j) not in self._at]
-        sent = [Sent((i, j), i, self._message(rows[k := self._at[i]], index[k])) for i, j in pairs]
-        expected = [Awaited((j, i), j, rows.shape[-1], index[self._at[i]]) for i, j in pairs]
+            return self._swap_one(letters, int(partners.reshape(-1)[0]), u)
+        whom, index, size = partners.reshape(-1).tolist(), self._rows(u), letters.values.shape[-1]
+        pairs = [(i, j) for i, j in zip(self.nodes.tolist(), whom, strict=True) if j not in self._at]
+        sent = [Sent((i, j), i, self._message(letters, k := self._at[i], index[k])) for i, j in pairs]
+        expected = [Awaited((j, i), j, size, index[self._at[i]]) for i, j in pairs]
         expected.sort(key=lambda each: each.link)  # as the senders go through their nodes
         got = self._exchange(sent, expected)
-        for row, (i, j) in enumerate(zip(self.nodes.tolist(), whom.tolist(), strict=True)):
-            rows_out[row] = rows[self._at[j]] if j in self._at else got[j, i].values
-        return out
+        return _together(
+            [
+                _row(letters, self._at[j]) if j in self._at else self._letter(got[j, i])
+                for i, j in zip(self.nodes.tolist(), whom, strict=True)
+            ]
+        )
 
-    def _swap_one(self, values: Values, j: int, u: Support | None) -> Values:
+    def _swap_one(self, letters: Letters, j: int, u: Support | None) -> Letters:
         (i,) = self._at
         if i == j:
-            return values.copy()
-        row, index, peer = values.reshape(-1), None if u is None else u.index.reshape(-1), self._host[j]
+            return letters
+        size, index, peer = (
+            letters.values.shape[-1],
+            None if u is None else u.index.reshape(-1),
+            self._host[j],
+        )
 
         def frames() -> dict[int, tuple[bytes, bytes]]:
-            return {peer: self._frame((i, j), i, self._message(row, index))}
+            return {peer: self._frame((i, j), i, self._message(letters, 0, index))}
 
-        got = self.links.exchange(frames, {peer: self._frame_bytes(row.size)}, self.t)
-        theirs = self._accept(got[peer], Awaited((j, i), j, row.size, index), peer).values
-        return theirs.astype(values.dtype, copy=False).reshape(values.shape)
+        got = self.links.exchange(frames, {peer: self._frame_bytes(size)}, self.t)
+        return self._letter(self._accept(got[peer], Awaited((j, i), j, size, index), peer))
 
-    def _gather(self, values: Values, u: Support | None, everyone: Support | None) -> Values:
-        rows = values.reshape(len(self.nodes), -1)
-        got = self._from_neighbours(rows, u, everyone)
-        out = np.empty((*values.shape[:-2], self.n, values.shape[-1]), values.dtype)
-        rows_out, here = out.reshape(self.n, -1), int(self.nodes[0])
-        rows_out[self.nodes] = rows
-        for j in (j for j in range(self.n) if j not in self._at):
-            rows_out[j] = got[j, here].values
-        return out
+    def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
+        if over == "links":
+            return self._gather(letters, u, everyone)
+        graph = self.place.graph
+        return self._pass_along(letters, Tree(graph).hops() if over == "tree" else flood_hops(graph))
 
-    def _relay(self, values: Values) -> Values:
-        return self._pass_along(values, Tree(self.place.graph).hops())
+    def _gather(self, letters: Letters, u: Support | None, everyone: Support | None) -> Letters:
+        got, here = self._from_neighbours(letters, u, everyone), int(self.nodes[0])
+        return _together(
+            [
+                _row(letters, self._at[j]) if j in self._at else self._letter(got[j, here])
+                for j in range(self.n)
+            ]
+        )
 
-    def _flood(self, values: Values) -> Values:
-        return self._pass_along(values, flood_hops(self.place.graph))
-
-    def _pass_along(self, values: Values, stages: Iterator[list[tuple[Link, int]]]) -> Values:
-        """The values of all nodes, each with its origin, over the links that every stage names."""
-        known = {
-            int(i): self._seeded(int(i), row) for i, row in zip(self.nodes, values.reshape(-1), strict=True)
-        }
+    def _pass_along(self, letters: Letters, stages: Iterator[list[tuple[Link, int]]]) -> Letters:
+        """The letters of all nodes, each with its origin, over the links that every stage names."""
+        known = {i: self._message(letters, row, None, seed=i) for i, row in self._at.items()}
         for stage in stages:
             hops = [hop for hop in stage if (hop[0][0] in self._at) != (hop[0][1] in self._at)]
             sent = [Sent(link, origin, known[origin]) for link, origin in hops if link[0] in self._at]
@@ -198,8 +197,7 @@ class TorchChannel(Channel):
             for got in self._exchange(sent, expected, by_origin=True).values():
                 assert got.seed is not None
                 known[got.seed] = got
-        ordered = np.array([known[i].values[0] for i in range(self.n)], values.dtype)
-        return ordered.reshape(*values.shape[:-2], self.n, 1)
+        return _together([self._letter(known[i]) for i in range(self.n)])
 
     # Measurements: not part of the method, so on no ledger
 
@@ -255,24 +253,24 @@ class TorchChannel(Channel):
     # Messages between processes
 
     def _from_neighbours(
-        self, rows: Values, u: Support | None, everyone: Support | None
+        self, letters: Letters, u: Support | None, everyone: Support | None
     ) -> dict[Link, Message]:
-        index = self._rows(u)
-        public = None if everyone is None else np.broadcast_to(everyone.index, (1, self.n, rows.shape[-1]))[0]
-        sent, expected = self._to_neighbours(rows, index)
+        index, size = self._rows(u), letters.values.shape[-1]
+        public = None if everyone is None else np.broadcast_to(everyone.index, (1, self.n, size))[0]
+        sent, expected = self._to_neighbours(letters, index)
         aware = [
             each._replace(places=index[self._at[each.link[1]]] if public is None else public[each.origin])
             for each in expected
         ]
         return self._exchange(sent, aware)
 
-    def _to_neighbours(self, rows: Values, index: Sequence[Any]) -> tuple[list[Sent], list[Awaited]]:
+    def _to_neighbours(self, letters: Letters, index: Sequence[Any]) -> tuple[list[Sent], list[Awaited]]:
         """What goes to neighbours in other processes, and what comes from them, in order of links."""
-        size, sent, expected = rows.shape[-1], [], []
+        size, sent, expected = letters.values.shape[-1], [], []
         for i, j in self._crossing:
             if i in self._at:
                 row = self._at[i]
-                sent.append(Sent((i, j), i, self._message(rows[row], index[row])))
+                sent.append(Sent((i, j), i, self._message(letters, row, index[row])))
             else:
                 expected.append(Awaited((i, j), i, size))
         return sent, expected
@@ -344,17 +342,19 @@ class TorchChannel(Channel):
                 "diverges: lower eta"
             )
 
-    def _message(self, values: Values, index: Any) -> Message:
-        """Values as they cross: of the wire's type, with coordinates where the codec names them."""
-        if values.dtype != self.value.dtype:
-            values = self.value.round(values)
+    def _message(self, letters: Letters, row: int, index: Any, *, seed: int | None = None) -> Message:
+        """The letter of one node here, with its coordinates where the codec names them."""
+        values = letters.values[row]
         carries = self._layout(values.size).field.carries
         if carries == "index" and index is None:
             raise SupportMismatch(f"codec {self.codec!r} names coordinates; mix(values, support) needs them")
-        return Message(values, index if carries == "index" else None)
+        scale = b"" if letters.scale is None else self.wire.pack_scale(letters.scale[row])
+        return Message(values, index if carries == "index" else None, seed, scale)
 
-    def _seeded(self, node: int, value: Any) -> Message:
-        return Message(self._message(np.array([value]), None).values, seed=node)
+    def _letter(self, message: Message) -> Letters:
+        """What a message says, as one row."""
+        scale = self.wire.unpack_scale(message.scale) if message.scale else None
+        return Letters(message.values[None], scale)
 
     def _layout(self, size: int) -> Codec:
         return CODECS["dense" if size == self.d and self.codec != "seed_scalar" else self.codec]
@@ -373,24 +373,33 @@ class TorchChannel(Channel):
         index = u.index.reshape(-1, u.q)
         return [index[0]] * len(self.nodes) if len(index) == 1 else list(index)
 
-    def _own_slots(self, peers_only: bool) -> list[Slot]:
-        if peers_only not in self._slots:
-            self._slots[peers_only] = list(self._cut(peers_only))
-        return self._slots[peers_only]
-
-    def _cut(self, peers_only: bool) -> Iterator[Slot]:
+    def _build_slots(self, peers_only: bool) -> Iterator[Slot]:
         """Slots of the graph, with the rows that are here."""
-        for slot in slots(self.graphs, self.dtype, peers_only):
+        for slot in super()._build_slots(peers_only):
             listeners = np.arange(self.n) if isinstance(slot.rows, slice) else slot.rows
             ours = np.flatnonzero(np.isin(listeners, self.nodes))
             if ours.size:
                 rows = np.array([self._at[int(i)] for i in listeners[ours]])
                 yield Slot(rows, slot.source[ours], slot.weight[ours])
 
-    def _sources(self, slot: Slot) -> Iterator[tuple[int | None, Link]]:
-        """For each row of a slot: where its values lie here, or else the link they come over."""
+    def _sources(
+        self, slot: Slot, letters: Letters, got: dict[Link, Message]
+    ) -> Iterator[tuple[Letters, int | Link]]:
+        """For each row of a slot: the letter it hears, and its row here or the link it came over."""
         for row, source in zip(slot.rows.tolist(), slot.source.tolist(), strict=True):
-            yield self._at.get(source), (source, int(self.nodes[row]))
+            at, link = self._at.get(source), (source, int(self.nodes[row]))
+            yield (self._letter(got[link]), link) if at is None else (_row(letters, at), at)
+
+
+def _row(letters: Letters, row: int) -> Letters:
+    """The letter of one node."""
+    return Letters(*(None if part is None else part[row : row + 1] for part in letters))  # type: ignore[arg-type]
+
+
+def _together(rows: Sequence[Letters]) -> Letters:
+    """Letters one under the other, as new arrays."""
+    scales = [each.scale for each in rows if each.scale is not None]
+    return Letters(np.concatenate([each.values for each in rows]), np.concatenate(scales) if scales else None)
 
 
 def _index(message: Message, public: Index) -> Index:

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,13 @@ from zocosmo.dist.study import Options, Study
 from zocosmo.errors import InputError, PeerLost
 from zocosmo.experiments.folder import Folder
 from zocosmo.experiments.plan import Plan
-from zocosmo.experiments.run import Progress, Rows, Tick, make_frame
+from zocosmo.experiments.run import LogRows, Progress, Tick, make_frame
 from zocosmo.experiments.states import STATES, write_states
 from zocosmo.log import Log
-from zocosmo.methods.edge_local import EdgeLocal
-from zocosmo.oracle import disagreement, objective
-from zocosmo.sim.engine import Checkpoint, Run
+from zocosmo.methods.edge_local import EdgeLocal, EdgeLocalDraw
+from zocosmo.oracle import Measured, disagreement, norm, objective
+from zocosmo.rounds.checkpoint import Checkpoint, make_checkpoint
+from zocosmo.sim.engine import Run, stack
 
 MOST_POSTED = 2**28  # bytes of states that the store may be given to keep
 
@@ -68,7 +68,7 @@ class IdleStudy(Study):
         starts = [] if self.incarnation else self.job.publish("start", str(start.round).encode())
         self.log = RankLog(self.mine / "log.csv", self.job, anew=start.round == 0)
         host = self._host(trial, run, connect=self.incarnation == 0)
-        rows = Rows([trial], [0], run.graph.n)
+        rows = LogRows([trial], [0], run.graph.n)
         if start.round:
             self._restore(start, host, rows)
         company = Company(self.job, host.channel, self.incarnation, [int(t) for t in starts])
@@ -85,28 +85,28 @@ class IdleStudy(Study):
             self._post(host)
         while host.t < plan.last:
             began, t, draw = time.monotonic(), host.t, host.draw()
-            assert draw.partners is not None
+            assert isinstance(draw, EdgeLocalDraw)
             partner = int(draw.partners[0, 0])
             host.channel.begin(t)
             if partner == me or not company.is_with(partner, t):
                 self.log.idled += partner != me
-                host.idle()
+                host.skip()
                 if partner != me and company.is_missed(partner):
                     time.sleep(self.links.deadline.typical)  # or nodes left alone would rush to the end
             else:
                 try:
-                    host.step(draw)
+                    host.round()
                 except PeerLost:
                     company.give_up(partner)
                     self.log.idled += 1
-                    host.idle()
+                    host.skip()
                 self.links.deadline.observe(time.monotonic() - began)
             if plan.is_due(host.t):
                 self._post(host)
                 self.log.add(0, host.t, host.channel, self.links)
                 self.tick(Progress(0, host.t * host.channel.n, np.inf, self._bits(host)))
             if host.t % self.every == 0:
-                self._save(Position(0, host.t), host, Rows([], [], 1), None)
+                self._save(Position(0, host.t), host, LogRows([], [], 1), None)
 
     def _bits(self, host: Host) -> float:
         """Payload that this node has sent."""
@@ -114,8 +114,7 @@ class IdleStudy(Study):
 
     def _post(self, host: Host) -> None:
         """State, queries and bits of this node after some rounds, for rank 0 to measure."""
-        bill = host.channel.ledger(host.channel.codec).by_node(host.channel.n)[0, self.job.rank]
-        counted = np.concatenate([host.queries, bill]).astype(np.int64)
+        counted = host.counts()[0]
         x = np.asarray(host.state.x, np.float64).reshape(-1)
         data, name, key = x.tobytes() + counted.tobytes(), f"x/{host.t}/{self.job.rank}", self.options.key
         self.job.store.set(name, data if key is None else seal_blob(key, self._label(name), data))
@@ -123,7 +122,7 @@ class IdleStudy(Study):
     def _label(self, name: str) -> bytes:
         return self.manifests[0].fingerprint() + name.encode()
 
-    def _end(self, folder: Folder, host: Host, rows: Rows, run: Run) -> Log | None:
+    def _end(self, folder: Folder, host: Host, rows: LogRows, run: Run) -> Log | None:
         store = self.job.store
         store.set(f"done/{self.job.rank}", self.log.text())
         if self.job.rank:
@@ -187,21 +186,17 @@ class IdleStudy(Study):
         self, t: int, found: dict[int, tuple[Values, Values]], counts: Values, host: Host, run: Run
     ) -> Checkpoint:
         """As in the simulator, over the nodes that posted."""
-        whole, some = run.problem, run.problem.at(sorted(found))
+        whole, some = stack([run.problem]), stack([run.problem.at(sorted(found))])
         x = np.stack([found[node][0] for node in sorted(found)])[None]
         centre = x.mean(axis=-2)
-        stacked = type(whole).stack([whole])
-        counted = counts.sum(axis=0)
-        extra: dict[str, Any] = stacked.report(centre) if hasattr(stacked, "report") else {}
-        return Checkpoint(
-            t,
-            objective(stacked, centre),
-            type(some).stack([some]).local(x).mean(axis=-1),
+        measured = Measured(
+            objective(whole, centre),
+            some.local(x).mean(axis=-1),
             disagreement(x, centre),
-            {**extra, "living": np.array([len(found)])},
-            counted[:1],
-            np.array([t * host.stages]),
-            {host.channel.codec: counted[None, 1:]},
-            np.array([True]),
-            np.array([False]),
+            norm(centre),
+            {**whole.report(centre), "living": np.array([len(found)])},
+        )
+        alive, diverged = np.array([True]), np.array([False])
+        return make_checkpoint(
+            t, measured, host.bill(counts), stages=host.stages, alive=alive, diverged=diverged
         )

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo._version import __version__
-from zocosmo.channel import WIRES, check_wire
 from zocosmo.core.ledger import Ledger
 from zocosmo.core.manifest import Manifest, Scalar
 from zocosmo.core.message import CODECS
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Seed, Tape
+from zocosmo.core.wire import WIRES, check_wire
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.handshake import agree, commitment, hand_out
@@ -117,6 +117,7 @@ class Peer:
             codec=self.codec,
             dtype=self.dtype,
             session=manifest.fingerprint(),
+            tape=self.tape,
             key=self._key,
         )
 
@@ -173,7 +174,6 @@ class Peer:
 
     def _manifest(self) -> Manifest:
         assert self._seed is not None
-        value = WIRES[self.wire].value
         code, sealed = f"{__version__} {source_hash()[:16]}", self._key is not None
         rest: dict[str, Scalar] = {"dtype": self.dtype, "wire": self.wire, "code": code, "sealed": sealed}
         return Manifest(
@@ -185,7 +185,7 @@ class Peer:
             edges=self.graph.edges,
             schedule=self.world.schedule_name,
             codec=self.codec,
-            value=value.name if value else {"float64": "f64", "float32": "f32"}[self.dtype],
+            value=WIRES[self.wire].crosses_as(self.dtype).name,
             parameters={**self._about, **rest},
         )
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from zocosmo._version import __version__
-from zocosmo.channel import WIRES
 from zocosmo.core.manifest import Manifest
+from zocosmo.core.tape import Tape
+from zocosmo.core.wire import WIRES
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.checkpoints import Checkpoints, Position
 from zocosmo.dist.deadline import Deadline
@@ -28,7 +29,7 @@ from zocosmo.dist.rendezvous import Job
 from zocosmo.errors import InputError, ZocosmoError
 from zocosmo.experiments.folder import Columns, Folder, Part
 from zocosmo.experiments.plan import Plan, Trial
-from zocosmo.experiments.run import Progress, Rows, Tick, make_frame
+from zocosmo.experiments.run import LogRows, Progress, Tick, make_frame
 from zocosmo.experiments.states import STATES, write_states
 from zocosmo.log import Log, fingerprint, make_header, source_hash
 from zocosmo.sim.engine import Run
@@ -141,12 +142,12 @@ class Study:
         """One trial to its end, from round `start` on; at rank 0 its rows and last states."""
         plan, run = self.plan, trial.run()
         host = self._host(trial, run)
-        rows, states = Rows([trial], [0], run.graph.n), None
+        rows, states = LogRows([trial], [0], run.graph.n), None
         if start:
             states = self._restore(Position(trial.number, start), host, rows)
         else:
             states = self._measure(host, rows)
-        while host.t < plan.last and host.alive:
+        while host.t < plan.last and host.alive.all():
             began = time.monotonic()
             host.round()
             self.links.deadline.observe(time.monotonic() - began)
@@ -154,7 +155,7 @@ class Study:
                 states = self._measure(host, rows)
                 self.log.add(trial.number, host.t, host.channel, self.links)
                 self.tick(Progress(trial.number, host.t * run.graph.n, rows.best, rows.bits))
-            if host.t % self.every == 0 and host.alive:
+            if host.t % self.every == 0 and host.alive.all():
                 self._save(Position(trial.number, host.t), host, rows, states)
         return (rows.columns(), states) if self.job.rank == 0 else (None, None)
 
@@ -166,13 +167,14 @@ class Study:
             wire=self.plan.wire,
             codec=trial.method.codec,
             dtype=self.plan.dtype,
+            tape=Tape(trial.seed),
             session=self.manifests[trial.number].fingerprint(),
             key=self.options.key,
             connect=connect,
         )
         return Host(run, channel, bound=self.plan.diverged_above, guard=self.plan.guard)
 
-    def _measure(self, host: Host, rows: Rows) -> Values | None:
+    def _measure(self, host: Host, rows: LogRows) -> Values | None:
         with self.links.deadline.measuring():
             found = host.checkpoint()
         if found is None:
@@ -180,7 +182,7 @@ class Study:
         rows.take(found[0])
         return found[1]
 
-    def _save(self, position: Position, host: Host, rows: Rows, states: Values | None) -> None:
+    def _save(self, position: Position, host: Host, rows: LogRows, states: Values | None) -> None:
         arrays = host.arrays()
         about: dict[str, Any] = {
             "nodes": host.channel.nodes.tolist(),
@@ -191,11 +193,9 @@ class Study:
             about["columns"] = list(columns)  # in their order, which the tensors do not keep
             arrays |= {f"rows.{name}": column for name, column in columns.items()}
             arrays["states"] = states
-        if hasattr(host.problem, "state"):
-            about["oracle"] = host.problem.state()
         self.checkpoints.save(position, arrays, about)
 
-    def _restore(self, position: Position, host: Host, rows: Rows) -> Values | None:
+    def _restore(self, position: Position, host: Host, rows: LogRows) -> Values | None:
         found = self.checkpoints.load(position)
         assert found is not None  # it was held a moment ago
         arrays, about = found
@@ -205,8 +205,6 @@ class Study:
                 "start as many processes as before, or start anew with --replace"
             )
         host.restore(arrays)
-        if "oracle" in about:
-            host.problem.restore(about["oracle"])  # type: ignore[attr-defined]
         if "columns" in about:
             rows.add({name: arrays[f"rows.{name}"] for name in about["columns"]})
         return arrays.get("states")
@@ -231,11 +229,7 @@ class Study:
 def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
     """What all processes must agree on about a trial."""
     run, method = trial.run(), trial.method
-    settings = {
-        f.name: getattr(method, f.name)
-        for f in dataclasses.fields(method)
-        if f.name not in ("q", "codec", "decay")
-    }
+    settings = {k: value for k, value in method.settings.items() if k not in ("q", "codec", "decay")}
     decay = {f"decay.{k}": v for k, v in {"kind": method.decay.kind, **vars(method.decay)}.items()}
     problem = {f"problem.{name}": value for name, value in trial.problem}
     rest: dict[str, Any] = {
@@ -251,16 +245,15 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
         "diverged_above": min(plan.diverged_above, 1e308),
         "code": f"{__version__} {source_hash()[:16]}",
     }
-    value = WIRES[plan.wire].value
     return Manifest(
         seed_commitment=commitment(trial.seed),
         d=run.problem.d,
-        q=getattr(method, "q", run.problem.d),
+        q=method.settings.get("q", run.problem.d),
         method=method.kind,
         n=run.graph.n,
         edges=run.graph.edges,
         schedule=run.world.schedule_name,
         codec=method.codec,
-        value=value.name if value else {"float64": "f64", "float32": "f32"}[plan.dtype],
+        value=WIRES[plan.wire].crosses_as(plan.dtype).name,
         parameters={**settings, **decay, **problem, **rest},
     )

@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from zocosmo.channel import WIRES, check_wire
 from zocosmo.core.tape import Seed
+from zocosmo.core.wire import WIRES, check_wire
 from zocosmo.errors import InputError
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
@@ -23,7 +23,7 @@ from zocosmo.methods import DECAYS, METHODS, Method, World
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.sim.engine import Run
-from zocosmo.sim.guard import Guard
+from zocosmo.rounds.guard import Guard
 
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000

@@ -18,7 +18,8 @@ from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
 from zocosmo.experiments.states import STATES, write_states
 from zocosmo.log import Log, make_header
-from zocosmo.sim.engine import ENDS, Checkpoint, Simulation, method_key, problem_key
+from zocosmo.rounds.checkpoint import ENDS, Checkpoint
+from zocosmo.sim.engine import Simulation, method_key, problem_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +148,7 @@ def run_batch(
         bound=plan.diverged_above,
         guard=plan.guard,
     )
-    rows = Rows(trials, [paths[_path(trial)] for trial in trials], sim.problem.n)
+    rows = LogRows(trials, [paths[_path(trial)] for trial in trials], sim.problem.n)
 
     def measure() -> None:
         rows.take(now := sim.checkpoint())
@@ -162,8 +163,7 @@ def run_batch(
     each = len(trials) * sim.problem.n
 
     def tell() -> None:
-        note = sim.problem.note() if hasattr(sim.problem, "note") else ""
-        tick(Progress(number, sim.t * each, rows.best, rows.bits, note))
+        tick(Progress(number, sim.t * each, rows.best, rows.bits, sim.problem.note()))
 
     _advance(plan, sim, rows, part, measure, tell)
     columns = rows.columns()
@@ -188,21 +188,20 @@ def take_states(columns: Columns) -> Columns:
 def _advance(
     plan: Plan,
     sim: Simulation,
-    rows: "Rows",
+    rows: "LogRows",
     part: Part | None,
     measure: Callable[[], None],
     tell: Callable[[], None],
 ) -> None:
     """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
     saved = told = time.monotonic()
-    notes = hasattr(sim.problem, "note")
     with interrupts_held() as stop:
         while sim.t < plan.last and sim.alive.any():
             sim.round()
             if plan.is_due(sim.t):
                 measure()
                 tell()
-            elif notes and time.monotonic() - told > NOTE_EVERY:
+            elif sim.problem.has_note and time.monotonic() - told > NOTE_EVERY:
                 tell()
                 told = time.monotonic()
             asked = stop.asked()
@@ -215,7 +214,7 @@ def _advance(
     tell()
 
 
-class Rows:
+class LogRows:
     """Rows of a log as they come, one array for each column and checkpoint."""
 
     def __init__(self, trials: Sequence[Trial], paths: Sequence[int], n: int) -> None:

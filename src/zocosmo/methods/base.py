@@ -1,10 +1,10 @@
 """What every method has: parameters, a state, public draws, and a step that asks slopes and mixes values."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen, build_schedule, settle
-from zocosmo.graphs.matching import Partners, Schedule
+from zocosmo.graphs.matching import Schedule
 from zocosmo.methods.decay import Constant, Decay
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
+from zocosmo.state import zeros_like
 
 Values = NDArray[Any]
 Rounds = NDArray[np.int64]
@@ -62,30 +63,61 @@ def default_schedule(graph: Graph) -> str:
     return "complete" if len(graph.edges) == graph.n * (graph.n - 1) // 2 else "maximal"
 
 
-class Draw(NamedTuple):
-    """What the tape says about a round at the nodes that are here, n of them in what follows."""
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """What the tape says about a round at the nodes that are here, n of them in what follows.
+
+    A method whose rounds draw more than a direction has a subclass with a field for each thing drawn: arrays,
+    directions, or tuples of these. `merge` is the one way to pick, join and stack them.
+    """
 
     u: Direction  # (…, 1 or n, q); (…, k, 1 or n, q) where a round has k of them
-    partners: Partners | None = None  # (…, n), on matchings
-    everyone: Direction | None = None  # directions of all nodes of the graph, where a method needs them
-    active: NDArray[np.bool_] | None = None  # (…, n), where the tape says who takes part
-    earlier: "Callable[[int], Draw] | None" = None  # the draw of a round before this one, rebuilt
-    choice: NDArray[np.int64] | None = None  # (…, n, k), which of a list each node takes, k times
-    shared: tuple[Values, ...] = ()  # arrays (…, *) that all nodes have alike, such as a basis
 
-    def pick(self, change: Callable[[Values], Values]) -> "Draw":
+    @classmethod
+    def merge(cls, draws: "Sequence[Self]", how: Callable[[Sequence[Values]], Values]) -> Self:
+        """One draw, each of whose arrays is what `how` makes of those of all draws."""
+        done: dict[int, Any] = {}  # a field may be another one again, such as everyone's directions
+        for name, part in vars(draws[0]).items():
+            if id(part) not in done:
+                done[id(part)] = _merge_part([vars(draw)[name] for draw in draws], how)
+        return cls(**{name: done[id(part)] for name, part in vars(draws[0]).items()})
+
+    def pick(self, change: Callable[[Values], Values]) -> Self:
         """The part of many draws that `change` picks from the leading axes."""
-        u = self.u.pick(change)
-        whole = self.partners, self.active, self.choice
-        partners, active, choice = (None if a is None else change(a) for a in whole)
-        shared = tuple(change(array) for array in self.shared)
-        if self.everyone is None or self.everyone is self.u:
-            return Draw(u, partners, self.everyone and u, active, choice=choice, shared=shared)
-        return Draw(u, partners, self.everyone.pick(change), active, choice=choice, shared=shared)
+        return self.merge([self], lambda arrays: change(arrays[0]))
+
+    def of_type(self, dtype: np.dtype[Any]) -> Self:
+        """This draw, with the entries of its directions in the type of the states."""
+        done = {}
+        for part in vars(self).values():
+            if isinstance(part, Direction):
+                done[id(part)] = Direction.unchecked(part.index, part.d, part.signs.astype(dtype))
+        return type(self)(**{name: done.get(id(part), part) for name, part in vars(self).items()})
 
     def one(self, k: int) -> Direction:
         """The k-th direction of a round that has several."""
         return self.u.pick(lambda rows: rows if rows.ndim == 1 else rows[..., k, :, :])
+
+    def with_past(self, earlier: "Callable[[int], Draw]") -> "Draw":
+        """This draw, with access to earlier rounds. Methods that replay them override it."""
+        return self
+
+
+def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values]) -> Any:
+    first = parts[0]
+    if isinstance(first, Direction):
+        index, signs = how([u.index for u in parts]), how([u.signs for u in parts])
+        return Direction.unchecked(index, first.d, signs)
+    if isinstance(first, tuple):
+        return tuple(_merge_part(each, how) for each in zip(*parts, strict=True))
+    return None if first is None else how(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedDraw(Draw):
+    """Directions of the nodes here, and those of all nodes of the graph."""
+
+    everyone: Direction
 
 
 class State(NamedTuple):
@@ -95,7 +127,7 @@ class State(NamedTuple):
     m: Values | None = None  # (…, n, d) sparse momentum m_i; None where β = 0
 
 
-Step = Generator[TwoQuery, Values, Any]  # asks for slopes, is sent them, returns the next state
+Step = Generator[Query, Values, Any]  # asks for slopes, is sent them, returns the next state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +135,9 @@ class Method(ABC):
     """Anything that can be compared, ours or a baseline.
 
     `draw` is what peers rebuild from the tape; it takes many rounds and many tapes at once. `step` is one
-    round: it yields each `TwoQuery` to whoever runs it (a simulator, a process, a person), is sent the slope,
-    sends values over the channel, and may overwrite the state it was given, but not before its first query:
-    who asked may yet save it. In a batch of runs, numbers such as η are arrays that broadcast to
-    (runs, n, d).
+    round: it yields each `Query` to the driver, is sent the slopes, sends values over the channel, and may
+    overwrite the state it was given, but not before its first query: the caller may still checkpoint it. In a
+    batch of runs, numbers such as η are arrays that broadcast to (runs, n, d).
     """
 
     kind: ClassVar[str]
@@ -155,12 +186,17 @@ class Method(ABC):
         """Public draws of rounds t, of shape (…,) like the tape."""
 
     @abstractmethod
-    def step(self, t: int, state: Any, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: Any, draw: Any, channel: Channel) -> Step:
         """Round t: asks for slopes, mixes values, returns the next state."""
 
     def eta_at(self, t: int) -> float:
         """η_t"""
         return self.eta * self.decay.factor(t)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters by name, as a config gives them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,11 +233,6 @@ class Sparse(Method):
         return np.where(self.beta == 0, g, blended)  # runs without momentum never meet 0 · inf
 
 
-def zeros_like(x: Any) -> Any:
-    """Zeros where x is kept: in an array, or wherever a state that is none lies."""
-    return np.zeros_like(x) if isinstance(x, np.ndarray) else x.zeros_like()
-
-
 def keep(u: Direction, m: Values | None, m_S: Values) -> Values | None:
     """m⁺ = (I − P) m + P m_S, in place: entries off the support are kept, not decayed."""
     return None if m is None else u.put(m, m_S, out=m)
@@ -212,18 +243,29 @@ def ruled_size(rule: str, t: int, d: int, q: int) -> int:
     return q if rule == "uniform" else min(q, d - t % epoch_length(d, q) * q)
 
 
-def own_directions(world: World, tape: Tape, t: Rounds, q: int, *, everyone: bool = False) -> Draw:
-    """A public direction for each node, ids (t, i); all coordinates where q = d. With `everyone`, those of
-    nodes elsewhere too."""
-    nodes = np.arange(world.graph.n) if everyone else world.nodes
+def own_directions(world: World, tape: Tape, t: Rounds, q: int) -> Draw:
+    """A public direction for each node here, ids (t, i); all coordinates where q = d."""
+    return Draw(_by_node(world, tape, t, q, world.nodes))
+
+
+def shared_directions(world: World, tape: Tape, t: Rounds, q: int) -> SharedDraw:
+    """`own_directions`, and those of all other nodes."""
+    return among(world, _by_node(world, tape, t, q, np.arange(world.graph.n)))
+
+
+def among(world: World, everyone: Direction) -> SharedDraw:
+    """The directions of the nodes here, out of those of all nodes."""
+    if world.is_whole:
+        return SharedDraw(everyone, everyone)
+    here = everyone.pick(lambda rows: rows if rows.ndim == 1 else rows[..., world.nodes, :])
+    return SharedDraw(here, everyone)
+
+
+def _by_node(world: World, tape: Tape, t: Rounds, q: int, nodes: NDArray[np.int64]) -> Direction:
     tape, t = tape[..., None], np.asarray(t)[..., None]
     signs = draw_signs(tape, t, nodes, q=q)
     index = np.arange(q) if q == world.d else draw_support(tape, t, nodes, d=world.d, q=q).index
-    u = Direction(index, world.d, signs)
-    if not everyone or world.is_whole:
-        return Draw(u, everyone=u if everyone else None)
-    here = u.pick(lambda rows: rows if rows.ndim == 1 else rows[..., world.nodes, :])
-    return Draw(here, everyone=u)
+    return Direction(index, world.d, signs)
 
 
 def check_number(
@@ -243,14 +285,3 @@ def check_number(
         if most < np.inf:
             bound += f" and {'below' if open_above else 'at most'} {most:g}"
         raise InputError(f"{what} must be a finite number {bound}, got {value}")
-
-
-def drive(step: Step, answer: Callable[[TwoQuery], Values]) -> Any:
-    """Run a step to its end, answering what it asks; gives the next state."""
-    told: Any = None
-    while True:
-        try:
-            query = step.send(told)
-        except StopIteration as done:
-            return done.value
-        told = answer(query)  # whatever this raises is not the end of the step

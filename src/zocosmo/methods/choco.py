@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.support import check_size, draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_known, check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number, own_directions
-from zocosmo.methods.compressors import lift, rand_q, scaled_signs, top_q
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.methods.compressors import lift, mean_magnitude, rand_q, scaled_signs, top_q
+from zocosmo.oracle import Query, estimate
 
 PRIVATE = ("indexed", "plain", "delta", "entropy")
 CODECS_OF = {  # a support that depends on private values can never be left to the tape
@@ -25,6 +26,11 @@ class ChocoState(NamedTuple):
     x: Values  # (…, n, d) states
     x_hat: Values  # (…, n, d) what neighbours believe of them
     s: Values  # (…, n, d) Σ_j w_ij x̂_j
+
+
+@dataclass(frozen=True, eq=False)
+class ChocoDraw(Draw):
+    supports: NDArray[np.int64] | None  # (…, N, q) of all nodes, for rand_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,31 +68,31 @@ class Choco(Method):
         known = np.broadcast_to(x[..., :1, :], x.shape)  # where all start, or where node 0 does
         return ChocoState(x, known.copy(), known.copy())
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        drawn = own_directions(world, tape, t, world.d)
+    def draw(self, world: World, tape: Tape, t: Rounds) -> ChocoDraw:
+        u = own_directions(world, tape, t, world.d).u
         if self.compressor != "rand_k":
-            return drawn
+            return ChocoDraw(u, None)
         nodes, where = np.arange(world.graph.n), np.asarray(t)[..., None]
         supports = draw_support(tape[..., None], where, nodes, d=world.d, q=self.q)
-        return drawn._replace(choice=supports.index)  # of all nodes, here and elsewhere
+        return ChocoDraw(u, supports.index)
 
-    def step(self, t: int, state: ChocoState, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: ChocoState, draw: ChocoDraw, channel: Channel) -> Step:
         x, x_hat, s = state
-        slope = yield TwoQuery(x, draw.u, self.mu)
+        slope = yield Query(x, (draw.u,), self.mu)
         y = x - self.eta_at(t) * estimate(draw.u, slope)
         Q, WQ = self._exchange(y - x_hat, draw, channel)
         x_hat, s = x_hat + Q, s + WQ
         return ChocoState(y + self.gamma * (s - x_hat), x_hat, s)
 
-    def _exchange(self, v: Values, draw: Draw, channel: Channel) -> tuple[Values, Values]:
-        """Q = C(v) as the wire brings it, since the sender, too, goes by what was heard; and W Q."""
+    def _exchange(self, v: Values, draw: ChocoDraw, channel: Channel) -> tuple[Values, Values]:
+        """Q = C(v) as its receivers read it, since the sender must use the same; and W Q."""
         if self.compressor == "sign":
-            Q = scaled_signs(v, channel.wire)
+            Q = scaled_signs(v, channel.as_read(mean_magnitude(v)))
             return Q, channel.mix(Q, price="scaled_signs")
-        if draw.choice is None:
+        if draw.supports is None:
             at, values = top_q(v, self.q)
         else:
-            at = draw.choice[..., channel.nodes, :]
+            at = draw.supports[..., channel.nodes, :]
             values = rand_q(v, at, unbiased=False)
-        sent = channel.wire.round(values)
-        return lift(sent, at, channel.d), channel.mix_lifted(sent, at, draw.choice)
+        sent, mixed = channel.mix_lifted(values, at, draw.supports)
+        return lift(sent, at, channel.d), mixed

@@ -11,8 +11,8 @@ from zocosmo.core.support import check_size
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number, own_directions
-from zocosmo.methods.compressors import top_q as top_q
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.methods.compressors import lift, top_q
+from zocosmo.oracle import Query, estimate
 
 
 class ComDszoState(NamedTuple):
@@ -59,11 +59,10 @@ class ComDszo(Method):
 
     def step(self, t: int, state: ComDszoState, draw: Draw, channel: Channel) -> Step:
         x, x_hat, b, at, values = state
-        sent = channel.wire.round(values)  # over a lossy wire the sender, too, goes by what was heard
-        Q = np.zeros_like(x)
-        np.put_along_axis(Q, at, sent, axis=-1)
-        slope = yield TwoQuery(x, draw.u, self.mu)
+        slope = yield Query(x, (draw.u,), self.mu)
+        sent, mixed = channel.mix_lifted(values, at)  # over a lossy wire the sender uses what was heard
+        Q = lift(sent, at, channel.d)
         x_hat = x_hat + self.psi * Q
-        b = b + self.psi * (Q - channel.mix_lifted(sent, at))
+        b = b + self.psi * (Q - mixed)
         x = x - self.gamma * b - self.eta_at(t) * estimate(draw.u, slope)
         return ComDszoState(x, x_hat, b, *top_q(x - x_hat, self.q))

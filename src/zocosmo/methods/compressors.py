@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.channel import Wire
-
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 
@@ -36,16 +34,21 @@ def rand_q(v: Values, index: Index, *, unbiased: bool) -> Values:
     return entries * (v.shape[-1] / index.shape[-1]) if unbiased else entries
 
 
-def scaled_signs(v: Values, wire: Wire) -> Values:
-    """(‖v‖₁/d) sign(v), the scale as it crosses the wire; sign(0) = +1, since a bit has two values.
+def mean_magnitude(v: Values) -> Values:
+    """‖v‖₁/d of every row, (…, 1)."""
+    mean: Values = np.abs(np.ascontiguousarray(v)).sum(axis=-1, keepdims=True) / v.shape[-1]
+    return mean
 
-    A contraction: ‖C(v) − v‖² = ‖v‖² − ‖v‖₁²/d.
 
-    >>> from zocosmo.channel import WIRES
-    >>> scaled_signs(np.array([3.0, 0.0, -6.0]), WIRES["f64"]).tolist()
+def scaled_signs(v: Values, scale: Values) -> Values:
+    """scale · sign(v); sign(0) = +1, since a bit has two values.
+
+    With scale ‖v‖₁/d a contraction: ‖C(v) − v‖² = ‖v‖² − ‖v‖₁²/d.
+
+    >>> v = np.array([3.0, 0.0, -6.0])
+    >>> scaled_signs(v, mean_magnitude(v)).tolist()
     [3.0, 3.0, -3.0]
     """
-    scale = wire.round(np.abs(np.ascontiguousarray(v)).sum(axis=-1, keepdims=True) / v.shape[-1])
     return np.where(v < 0, -scale, scale)
 
 

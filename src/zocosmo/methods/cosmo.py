@@ -10,7 +10,7 @@ from zocosmo.core.support import draw_direction
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_known, check_whole
 from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Sparse, State, Step, World, keep, ruled_size
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Cosmo(Sparse):
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         (x, m), u = state, draw.u  # line 3: S_t and signs
-        slope = yield TwoQuery(x, u, self.mu)  # line 5
+        slope = yield Query(x, (u,), self.mu)  # line 5
         m_S = self.blend(u, m, estimate(u, slope))
         y_S = u.restrict(x) - self.eta_at(t) * m_S  # line 6
         for _ in range(self.passes):

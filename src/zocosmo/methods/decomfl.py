@@ -1,8 +1,8 @@
 """DeComFL: a server that sends scalars only, and nodes that replay what they missed."""
 
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World
 from zocosmo.methods.server import average, check_participants, participants
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
 
 Mask = NDArray[np.bool_]
 
@@ -25,6 +25,15 @@ class DeComFLState(NamedTuple):
     last: NDArray[np.int64]  # (…, n) the round in which a node last took part
     history: Values  # (…, h, KP) averaged scalars of the last h rounds: all that some node still lacks
     rates: Values  # (…, h, 1) η/P of these rounds, which everyone knows
+
+
+@dataclass(frozen=True, eq=False)
+class DeComFLDraw(Draw):
+    active: Mask | None  # (…, n) who takes part; None: all
+    earlier: "Callable[[int], DeComFLDraw] | None" = None  # the draw of a missed round
+
+    def with_past(self, earlier: Callable[[int], Any]) -> "DeComFLDraw":
+        return replace(self, earlier=earlier)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,31 +84,33 @@ class DeComFL(Method):
     def model(self, state: DeComFLState) -> Values:
         return np.asarray(state.w[..., 0, :], np.float64)
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+    def draw(self, world: World, tape: Tape, t: Rounds) -> DeComFLDraw:
         t = np.asarray(t)
         ids = t[..., None, None], np.arange(self.scalars)[:, None]
         z = normals(tape[..., None, None], "normal", *ids, size=world.d)
         taking = participants(tape, t, world.graph.n, self.participants)
-        return Draw(Direction(np.arange(world.d), world.d, z), active=taking)
+        return DeComFLDraw(Direction(np.arange(world.d), world.d, z), taking)
 
-    def step(self, t: int, state: DeComFLState, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: DeComFLState, draw: DeComFLDraw, channel: Channel) -> Step:
         state = state._replace(x=state.x.copy())  # as it was, until the first query
         x, w, last, history, rates = state
         active = np.ones(last.shape, bool) if draw.active is None else draw.active
         self._catch_up(t, state, draw, active, channel)
-        channel.down(np.arange(self.scalars), active, price="seeds", only="seed_scalar")  # of this round
+        channel.charge(self.scalars, active, up=False, price="seeds", only="seed_scalar")  # of this round
         rate = np.full_like(w[..., :1], self.eta_at(t) / self.perturbations)
         own = yield from self._local(x, rate, draw)
         heard = channel.up(own, draw.active, price="values", of=self.scalars)
-        mean = channel.wire.round(average(heard, draw.active))  # the server too goes by what nodes will hear
-        w = self._apply(w, rate, mean, directions(draw, x)[..., None, :, :])
+        mean = channel.as_read(average(heard, draw.active))  # the server uses what nodes will read
+        w = self._apply(w, rate, mean, directions_of(draw, x)[..., None, :, :])
         last = np.where(active, t, last)
         lacking = slice(int(last.min()) - t - 1, None)
         history = np.concatenate([history, mean], axis=-2)[..., lacking, :]
         rates = np.concatenate([rates, rate], axis=-2)[..., lacking, :]
         return DeComFLState(x, w, last, history, rates)
 
-    def _catch_up(self, t: int, state: DeComFLState, draw: Draw, active: Mask, channel: Channel) -> None:
+    def _catch_up(
+        self, t: int, state: DeComFLState, draw: DeComFLDraw, active: Mask, channel: Channel
+    ) -> None:
         """Bring those who take part to the server's model, round by round; x changes in place."""
         x, _, last, history, rates = state
         for tau in range(t - history.shape[-2], t):
@@ -108,17 +119,17 @@ class DeComFL(Method):
                 continue
             mean = channel.down(history[..., tau - t, None, :], late, of=self.scalars)
             assert draw.earlier is not None
-            z = directions(draw.earlier(tau), x)
+            z = directions_of(draw.earlier(tau), x)
             rows = np.nonzero(late)
             run = rows[:-1]
             x[rows] = self._apply(x[rows], rates[..., tau - t, :][run], mean[..., 0, :][run], z[run])
 
-    def _local(self, y: Values, rate: Values, draw: Draw) -> Generator[TwoQuery, Values, Values]:
+    def _local(self, y: Values, rate: Values, draw: DeComFLDraw) -> Generator[Query, Values, Values]:
         """The slopes that K steps from y ask for, (…, n, KP). Where they lead is thrown away."""
-        z, own = directions(draw, y)[..., None, :, :], np.empty((*y.shape[:-1], self.scalars), y.dtype)
+        z, own = directions_of(draw, y)[..., None, :, :], np.empty((*y.shape[:-1], self.scalars), y.dtype)
         for k, now in enumerate(self._steps):
-            for j in range(now.start, now.stop):
-                own[..., j : j + 1] = yield TwoQuery(y, draw.one(j), self.mu, draw.active)
+            directions = tuple(draw.one(j) for j in range(now.start, now.stop))
+            own[..., now] = yield Query(y, directions, self.mu, draw.active)
             if k + 1 < self.local_steps:
                 y = descend(y, rate, own[..., now], z[..., now, :])
         return own
@@ -135,7 +146,7 @@ class DeComFL(Method):
         return [slice(k, k + self.perturbations) for k in range(0, self.scalars, self.perturbations)]
 
 
-def directions(draw: Draw, x: Values) -> Values:
+def directions_of(draw: Draw, x: Values) -> Values:
     """The directions of a round in the type of x, (…, KP, d)."""
     return draw.u.signs[..., 0, :].astype(x.dtype, copy=False)
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World, own_directions
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,6 @@ class Dense(Method):
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, u = state.x, draw.u
-        slope = yield TwoQuery(x, u, self.mu)
+        slope = yield Query(x, (u,), self.mu)
         y = x - self.eta_at(t) * estimate(u, slope)
         return State(channel.mix(y, u))

@@ -9,8 +9,14 @@ from zocosmo.channel import Channel
 from zocosmo.core.coupling import COUPLINGS
 from zocosmo.core.tape import Tape
 from zocosmo.errors import GraphError, check_known
+from zocosmo.graphs.matching import Partners
 from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Sparse, State, Step, World, keep, ruled_size
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeLocalDraw(Draw):
+    partners: Partners  # (…, n)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +51,20 @@ class EdgeLocal(Sparse):
     def size(self, t: int, d: int) -> int:
         return ruled_size(self.rule, t, d, self.q)
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+    def draw(self, world: World, tape: Tape, t: Rounds) -> EdgeLocalDraw:
         partners = world.schedule.partners(tape, t)  # line 3
         coupling, rule = COUPLINGS[self.coupling], RULES[self.rule]
         nodes = None if world.is_whole else world.nodes
         if nodes is not None:
             partners = partners[..., nodes]
         u = coupling.by_node(tape, t, partners, d=world.d, q=self.q, rule=rule, nodes=nodes)  # line 5
-        return Draw(u, partners)
+        return EdgeLocalDraw(u, partners)
 
-    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: EdgeLocalDraw, channel: Channel) -> Step:
         (x, m), u, partners = state, draw.u, draw.partners
-        assert partners is not None
         active = partners != channel.nodes
         everyone = bool(active.all())
-        slope = yield TwoQuery(x, u, self.mu, None if everyone else active)  # line 7
+        slope = yield Query(x, (u,), self.mu, None if everyone else active)  # line 7
         x_S, m_S = u.restrict(x), self.blend(u, m, estimate(u, slope))
         y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners, u)  # lines 8–10
         if not everyone:

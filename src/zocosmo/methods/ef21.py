@@ -11,7 +11,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, own_directions
 from zocosmo.methods.compressors import lift, mean_of_nodes, top_q, union
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 
 
 class Ef21State(NamedTuple):
@@ -57,11 +57,11 @@ class Ef21(Method):
 
     def step(self, t: int, state: Ef21State, draw: Draw, channel: Channel) -> Step:
         x, own, g = state
-        slope = yield TwoQuery(x, draw.u, self.mu)
+        slope = yield Query(x, (draw.u,), self.mu)
         at, values = top_q(estimate(draw.u, slope) - own, self.q)
         c = lift(channel.up(values), at, channel.d)
         own += c
         named, most = union(at, channel.d).sum(axis=-1), min(channel.n * self.q, channel.d)
-        g += channel.down_some(mean_of_nodes(c), named, most=most)
+        g += channel.down(mean_of_nodes(c), sizes=named, most=most)
         x -= self.eta_at(t) * g
         return Ef21State(x, own, g)

@@ -15,7 +15,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World
 from zocosmo.methods.server import check_participants, participants
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
 
 MOST_TABLES = 4  # of candidates, kept for batches that follow one another
 
@@ -23,8 +23,16 @@ MOST_TABLES = 4  # of candidates, kept for batches that follow one another
 class FedKSeedState(NamedTuple):
     x: Values  # (…, n, d) where each node's last local step ended
     x0: Values  # (…, n, d) where all began
-    walk: Values  # (…, 1, d) Σ_j a_j z_j, from a as the wire gives it
+    walk: Values  # (…, 1, d) Σ_j a_j z_j, from a as nodes read it
     a: Values  # (…, 1, K) what the server keeps
+
+
+@dataclass(frozen=True, eq=False)
+class FedKSeedDraw(Draw):
+    """`u` holds the K candidates, (…, K, 1, d)."""
+
+    active: NDArray[np.bool_] | None  # (…, n) who takes part; None: all
+    choice: NDArray[np.int64]  # (…, n, τ) the candidate of each local step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,27 +73,26 @@ class FedKSeed(Method):
         """The server's, which is what whoever takes part next rebuilds."""
         return np.asarray(state.x0[..., 0, :] - state.walk[..., 0, :], np.float64)
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+    def draw(self, world: World, tape: Tape, t: Rounds) -> FedKSeedDraw:
         K, active = self.candidates, participants(tape, t, world.graph.n, self.participants)
         words = tape[..., None].coins("choice", np.asarray(t)[..., None], world.nodes).words(self.local_steps)
         choice = (words % np.uint64(K)).astype(np.int64)  # uniform but for K in 2^64
         z = table(tape.keys.tobytes(), K, world.d).reshape(*tape.shape, K, 1, world.d)
-        return Draw(Direction(np.arange(world.d), world.d, z), active=active, choice=choice)
+        return FedKSeedDraw(Direction(np.arange(world.d), world.d, z), active, choice)
 
-    def step(self, t: int, state: FedKSeedState, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: FedKSeedState, draw: FedKSeedDraw, channel: Channel) -> Step:
         (x, x0, walk, a), active, choice = state, draw.active, draw.choice
-        assert choice is not None
         K, M, eta, slopes = self.candidates, self.participants or x.shape[-2], self.eta_at(t), []
-        channel.down(a, active, price="values", of=K)  # all that a node needs to rebuild the walk
+        channel.charge(K, active, up=False, price="values", of=K)  # a, from which a node rebuilds the walk
         x = x0 - walk if active is None else np.where(active[..., None], x0 - walk, x)
         for k in range(self.local_steps):
             u = chosen(draw.u, choice[..., k])
-            slope = yield TwoQuery(x, u, self.mu, active)
+            slope = yield Query(x, (u,), self.mu, active)
             slopes.append(slope if active is None else np.where(active[..., None], slope, 0))
             x = x - eta * slopes[k] * u.signs
         told = channel.up(np.concatenate(slopes, axis=-1), active, of=K)
         a = a + eta * (by_candidate(told, choice, K) / M)
-        return FedKSeedState(x, x0, walked(channel.wire.round(a), draw.u), a)
+        return FedKSeedState(x, x0, walked(channel.as_read(a), draw.u), a)
 
 
 @lru_cache(maxsize=MOST_TABLES)

@@ -10,7 +10,7 @@ from zocosmo.core.normals import normals
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class FeedSign(Method):
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, u = state.x, draw.u
-        slope = yield TwoQuery(x, u, self.mu)
+        slope = yield Query(x, (u,), self.mu)
         votes = channel.up(np.where(slope < 0, -1, 1).astype(x.dtype), price="votes")
         total = votes.sum(axis=-2, keepdims=True)  # whole numbers: no order of adding them rounds
         vote = channel.down(np.where(total < 0, -1, 1).astype(x.dtype), price="votes")

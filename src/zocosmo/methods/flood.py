@@ -8,8 +8,8 @@ from zocosmo.channel import Channel
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import Graph
-from zocosmo.methods.base import Draw, Method, Rounds, State, Step, Values, World, own_directions
-from zocosmo.oracle import TwoQuery
+from zocosmo.methods.base import Method, Rounds, SharedDraw, State, Step, Values, World, shared_directions
+from zocosmo.oracle import Query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +28,13 @@ class Flood(Method):
     def stages(self, world: World) -> int:
         return diameter(world.graph)
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_directions(world, tape, t, world.d, everyone=True)
+    def draw(self, world: World, tape: Tape, t: Rounds) -> SharedDraw:
+        return shared_directions(world, tape, t, world.d)
 
-    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: SharedDraw, channel: Channel) -> Step:
         x, u = state.x, draw.u
-        slope = yield TwoQuery(x, u, self.mu)
-        s = channel.flood(slope)
-        assert draw.everyone is not None
+        slope = yield Query(x, (u,), self.mu)
+        s = channel.everyone(slope, over="tree")
         x -= (self.eta_at(t) / s.shape[-2]) * added_up(s, draw.everyone)[..., None, :]
         return State(x)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.normals import uniforms
@@ -13,7 +14,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number
 from zocosmo.methods.compressors import lift, mean_of_nodes, rand_q, union
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 
 Probability = Annotated[float, "of public coins: runs of one batch share it"]
 
@@ -21,6 +22,14 @@ Probability = Annotated[float, "of public coins: runs of one batch share it"]
 class MarinaState(NamedTuple):
     x: Values  # (…, n, d) models, all alike
     g: Values  # (…, n, d) the estimate they step by, all alike
+
+
+@dataclass(frozen=True, eq=False)
+class MarinaDraw(Draw):
+    """`u` holds the directions of each node, (…, k, n, d)."""
+
+    sparse: NDArray[np.bool_]  # (…, n) whether the round sends differences, the same at all nodes
+    supports: NDArray[np.int64]  # (…, n, q)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +71,7 @@ class Marina(Method):
     def model(self, state: MarinaState) -> Values:
         return np.asarray(state.x[..., 0, :], np.float64)  # all are the server's
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        """Directions by (t, node); supports in `choice`; who asks at both points, all or none, `active`."""
+    def draw(self, world: World, tape: Tape, t: Rounds) -> MarinaDraw:
         d, k, nodes = world.d, self.directions, world.nodes
         coin = uniforms(tape, "refresh", t, size=1) < self.refresh
         sparse = ~(coin | (np.asarray(t)[..., None] == 0))
@@ -71,13 +79,11 @@ class Marina(Method):
         signs = draw_signs(tape, t, nodes, q=k * d)
         signs = np.ascontiguousarray(np.moveaxis(signs.reshape(*signs.shape[:-1], k, d), -2, -3))
         supports = draw_support(tape, t, nodes, d=d, q=self.q)
-        active = np.broadcast_to(sparse, (*sparse.shape[:-1], len(nodes)))
-        return Draw(Direction(np.arange(d), d, signs), active=active, choice=supports.index)
+        everywhere = np.broadcast_to(sparse, (*sparse.shape[:-1], len(nodes)))
+        return MarinaDraw(Direction(np.arange(d), d, signs), everywhere, supports.index)
 
-    def step(self, t: int, state: MarinaState, draw: Draw, channel: Channel) -> Step:
-        (x, g), at, sparse = state, draw.choice, draw.active
-        assert at is not None
-        assert sparse is not None
+    def step(self, t: int, state: MarinaState, draw: MarinaDraw, channel: Channel) -> Step:
+        (x, g), at, sparse = state, draw.supports, draw.sparse
         y = x - self.eta_at(t) * g
         whole, change = yield from self._estimates(x, y, draw)
         all_of = channel.up(whole, ~sparse)
@@ -85,21 +91,21 @@ class Marina(Method):
         keeps = sparse[..., :1, None]
         mean = mean_of_nodes(np.where(keeps, some, all_of))
         sizes = np.where(keeps[..., 0], union(at, channel.d).sum(axis=-1), channel.d)
-        heard = channel.down_some(mean, sizes)
+        heard = channel.down(mean, sizes=sizes)
         return MarinaState(y, np.where(keeps, g + heard, heard))
 
     def _estimates(
-        self, x: Values, y: Values, draw: Draw
-    ) -> Generator[TwoQuery, Values, tuple[Values, Values]]:
+        self, x: Values, y: Values, draw: MarinaDraw
+    ) -> Generator[Query, Values, tuple[Values, Values]]:
         """ĝ(y) and, where it is used, ĝ(y) − ĝ(x), summed over the directions in order."""
-        whole, change, sparse = np.zeros_like(y), np.zeros_like(y), draw.active
+        whole, change, sparse = np.zeros_like(y), np.zeros_like(y), draw.sparse
         both = bool(np.any(sparse))
         for k in range(self.directions):
             u = draw.one(k)
-            slope = yield TwoQuery(y, u, self.mu)
+            slope = yield Query(y, (u,), self.mu)
             whole += estimate(u, slope)
             if both:
-                before = yield TwoQuery(x, u, self.mu, sparse)
+                before = yield Query(x, (u,), self.mu, sparse)
                 change += estimate(u, slope - before)
         whole /= self.directions
         change /= self.directions

@@ -8,8 +8,8 @@ import numpy as np
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
 from zocosmo.errors import GraphError, check_whole
-from zocosmo.methods.base import Draw, Rounds, Sparse, State, Step, World, keep, own_directions
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.methods.base import Rounds, SharedDraw, Sparse, State, Step, World, keep, shared_directions
+from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,15 +44,14 @@ class MarinaType(Sparse):
     def size(self, t: int, d: int) -> int:
         return d if t % self.period == 0 else self.q
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_directions(world, tape, t, self.size(int(np.min(t)), world.d), everyone=True)
+    def draw(self, world: World, tape: Tape, t: Rounds) -> SharedDraw:
+        return shared_directions(world, tape, t, self.size(int(np.min(t)), world.d))
 
-    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: SharedDraw, channel: Channel) -> Step:
         (x, m), u = state, draw.u
-        slope = yield TwoQuery(x, u, self.mu)
+        slope = yield Query(x, (u,), self.mu)
         m_S = self.blend(u, m, estimate(u, slope))
-        assert draw.everyone is not None
-        h = channel.to_all(m_S, u, draw.everyone)
+        h = channel.everyone(m_S, u, draw.everyone, over="links")
         index, total = np.broadcast_to(draw.everyone.index, h.shape), np.zeros_like(x[..., 0, :])
         for j in range(h.shape[-2]):  # everyone adds in the same order
             at = index[..., j, :]

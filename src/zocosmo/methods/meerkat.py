@@ -12,14 +12,19 @@ from zocosmo.core.support import Direction, check_size
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World
-from zocosmo.methods.com_dszo import top_q
+from zocosmo.methods.compressors import top_q
 from zocosmo.methods.server import average, check_participants, participants
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
 
 
 class MeerkatState(NamedTuple):
     x: Values  # (…, n, d) states, alike where they start alike
     support: NDArray[np.int64]  # (…, 1, q) the only coordinates that move; 0…q−1 until they are chosen
+
+
+@dataclass(frozen=True, eq=False)
+class MeerkatDraw(Draw):
+    active: NDArray[np.bool_] | None  # (…, n) who takes part; None: all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +51,10 @@ class Meerkat(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("q", 1), ("calibration", 1), ("local_steps", 1), ("participants", 0)):
-            check_whole(name, getattr(self, name), least)
+        check_whole("q", self.q, 1)
+        check_whole("calibration", self.calibration, 1)
+        check_whole("local_steps", self.local_steps, 1)
+        check_whole("participants", self.participants)
 
     def check(self, world: World) -> None:
         check_size(world.d, self.q)
@@ -64,16 +71,16 @@ class Meerkat(Method):
         """Any node's: they are alike."""
         return np.asarray(state.x[..., 0, :], np.float64)
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+    def draw(self, world: World, tape: Tape, t: Rounds) -> MeerkatDraw:
         active = participants(tape, t, world.graph.n, self.participants)
         tape, t = tape[..., None, None], np.asarray(t)[..., None, None]
         if t.max() == 0:
             signs = tape.coins("calibration", t, np.arange(self.calibration)[:, None]).signs(world.d)
-            return Draw(Direction(np.arange(world.d), world.d, signs), active=active)
+            return MeerkatDraw(Direction(np.arange(world.d), world.d, signs), active)
         z = normals(tape, "normal", t, np.arange(self.local_steps)[:, None], size=self.q)
-        return Draw(Direction(np.arange(self.q), world.d, z), active=active)  # the state knows where they lie
+        return MeerkatDraw(Direction(np.arange(self.q), world.d, z), active)  # the state knows where they lie
 
-    def step(self, t: int, state: MeerkatState, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: MeerkatState, draw: MeerkatDraw, channel: Channel) -> Step:
         if t == 0:
             return (yield from self._calibrate(state, draw, channel))
         x, support = state
@@ -81,7 +88,7 @@ class Meerkat(Method):
         z = [Direction(support, draw.u.d, draw.one(k).signs) for k in range(K)]
         y, slopes = x, []
         for k in range(K):
-            slopes.append((yield TwoQuery(y, z[k], self.mu, draw.active)))
+            slopes.append((yield Query(y, (z[k],), self.mu, draw.active)))
             if k + 1 < K:  # the last one would be thrown away
                 y = along(y, z[k], eta * slopes[k])
         told = channel.up(np.concatenate(slopes, axis=-1), draw.active, price="values", of=K)
@@ -90,19 +97,17 @@ class Meerkat(Method):
             x = along(x, z[k], eta * s[..., k, None])
         return MeerkatState(x, support)
 
-    def _calibrate(self, state: MeerkatState, draw: Draw, channel: Channel) -> Step:
+    def _calibrate(self, state: MeerkatState, draw: MeerkatDraw, channel: Channel) -> Step:
         """Round 0: slopes along C dense directions up, from all that take part; q coordinates down, once."""
-        C, slopes = self.calibration, []
-        for k in range(C):
-            slope = yield TwoQuery(state.x, draw.one(k), self.mu, draw.active)
-            slopes.append(slope)
-        told = channel.up(np.concatenate(slopes, axis=-1), draw.active, of=C)
+        C = self.calibration
+        slopes = yield Query(state.x, tuple(draw.one(k) for k in range(C)), self.mu, draw.active)
+        told = channel.up(slopes, draw.active, of=C)
         s = average(told, draw.active)
         g = np.zeros_like(state.x[..., :1, :])
         for k in range(C):
             g += s[..., k, None] * draw.one(k).signs
         support, _ = top_q(g / C, self.q)
-        channel.down(support, price="coordinates")  # whole numbers: the wire rounds values alone
+        channel.charge(self.q, up=False, price="coordinates")
         return MeerkatState(state.x, support)
 
 

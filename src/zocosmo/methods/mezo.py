@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.normals import normals
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,20 +37,17 @@ class Mezo(Alone):
     kind: ClassVar[str] = "mezo"
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_normals(world, tape, t)
+        return Draw(own_normals(world, tape, t))
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, z = state.x, draw.u
-        s = yield TwoQuery(x, z, self.mu)
+        s = yield Query(x, (z,), self.mu)
         x -= self.eta_at(t) * estimate(z, s)
         return State(x)
 
 
-def own_normals(world: World, tape: Tape, t: Rounds, *, everyone: bool = False) -> Draw:
-    """A dense Gaussian for each node, ids (t, i). With `everyone`, those of nodes elsewhere too."""
-    nodes = np.arange(world.graph.n) if everyone else world.nodes
-    z = normals(tape[..., None], "normal", np.asarray(t)[..., None], nodes, size=world.d)
-    u = Direction(np.arange(world.d), world.d, z)
-    if not everyone or world.is_whole:
-        return Draw(u, everyone=u if everyone else None)
-    return Draw(Direction(u.index, world.d, z[..., world.nodes, :]), everyone=u)
+def own_normals(world: World, tape: Tape, t: Rounds, nodes: NDArray[np.int64] | None = None) -> Direction:
+    """A dense Gaussian for each node here, ids (t, i), or for each of `nodes`."""
+    whose = world.nodes if nodes is None else nodes
+    z = normals(tape[..., None], "normal", np.asarray(t)[..., None], whose, size=world.d)
+    return Direction(np.arange(world.d), world.d, z)

@@ -4,13 +4,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Method, Rounds, State, Step, Values, World
 from zocosmo.methods.compressors import lift, mean_of_nodes
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
+
+
+@dataclass(frozen=True, eq=False)
+class PermKDraw(Draw):
+    active: NDArray[np.bool_] | None  # (…, n) who has a block; None: all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +38,7 @@ class PermK(Method):
     def model(self, state: State) -> Values:
         return np.asarray(state.x[..., 0, :], np.float64)  # all are the server's
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+    def draw(self, world: World, tape: Tape, t: Rounds) -> PermKDraw:
         """Blocks shorter than the others are filled up with one coordinate of a neighbour's, of sign 0."""
         n, d = world.graph.n, world.d
         order = tape.coins("permutation", t).permutation(d)
@@ -46,12 +52,12 @@ class PermK(Method):
         signs = np.where((first <= places) & (places < last), signs, np.int8(0))
         rise = np.argsort(index, axis=-1)
         index, signs = np.take_along_axis(index, rise, axis=-1), np.take_along_axis(signs, rise, axis=-1)
-        return Draw(Direction(index, d, signs), active=(first < last)[..., 0] if d < n else None)
+        return PermKDraw(Direction(index, d, signs), (first < last)[..., 0] if d < n else None)
 
-    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: PermKDraw, channel: Channel) -> Step:
         x, u = state.x, draw.u
-        slope = yield TwoQuery(x, u, self.mu, draw.active)
+        slope = yield Query(x, (u,), self.mu, draw.active)
         g = np.where(u.signs != 0, (channel.n * slope) * u.signs, 0)
-        heard = channel.up_some(g, np.count_nonzero(u.signs, axis=-1))
+        heard = channel.up(g, sizes=np.count_nonzero(u.signs, axis=-1))
         x -= self.eta_at(t) * channel.down(mean_of_nodes(lift(heard, u.index, channel.d)))
         return State(x)

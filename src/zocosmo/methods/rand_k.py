@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
-from zocosmo.methods.base import Draw, Rounds, Sparse, State, Step, World, keep, own_directions
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.methods.base import Rounds, SharedDraw, Sparse, State, Step, World, keep, shared_directions
+from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +22,13 @@ class RandK(Sparse):
     kind: ClassVar[str] = "rand_k"
     codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta", "entropy")
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_directions(world, tape, t, self.q, everyone=True)
+    def draw(self, world: World, tape: Tape, t: Rounds) -> SharedDraw:
+        return shared_directions(world, tape, t, self.q)
 
-    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: SharedDraw, channel: Channel) -> Step:
         (x, m), u = state, draw.u
-        slope = yield TwoQuery(x, u, self.mu)
+        slope = yield Query(x, (u,), self.mu)
         m_S = self.blend(u, m, estimate(u, slope))
         y_S = u.restrict(x) - self.eta_at(t) * m_S
-        assert draw.everyone is not None
         x_S = channel.mix_overlaps(y_S, u, draw.everyone)
         return State(u.put(x, x_S, out=x), keep(u, m, m_S))

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
-from zocosmo.methods.base import Draw, Method, Rounds, State, Step, World
+from zocosmo.methods.base import Method, Rounds, SharedDraw, State, Step, World, among
 from zocosmo.methods.flood import added_up, diameter
 from zocosmo.methods.mezo import own_normals
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +36,12 @@ class SeedFlood(Flooding):
 
     kind: ClassVar[str] = "seedflood"
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        return own_normals(world, tape, t, everyone=True)
+    def draw(self, world: World, tape: Tape, t: Rounds) -> SharedDraw:
+        return among(world, own_normals(world, tape, t, np.arange(world.graph.n)))
 
-    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: SharedDraw, channel: Channel) -> Step:
         x, u = state.x, draw.u
-        slope = yield TwoQuery(x, u, self.mu)
-        s = channel.pass_on(slope)
-        assert draw.everyone is not None
+        slope = yield Query(x, (u,), self.mu)
+        s = channel.everyone(slope, over="flood")
         x -= (self.eta_at(t) / s.shape[-2]) * added_up(s, draw.everyone)[..., None, :]
         return State(x)

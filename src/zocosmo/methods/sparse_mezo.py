@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.support import Direction
@@ -11,12 +12,17 @@ from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Rounds, Step, Values, World, check_number
 from zocosmo.methods.matrices import shapes_of
 from zocosmo.methods.mezo import Alone, own_normals
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 
 
 class SparseMezoState(NamedTuple):
     x: Values  # (…, n, d) states
     bound: Values  # (…, n, d) the most that an entry's size may be to take part
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMezoDraw(Draw):
+    sizes: NDArray[np.int64]  # (…, matrices) entries of each matrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +52,19 @@ class SparseMezo(Alone):
     def init(self, x: Values) -> SparseMezoState:
         return SparseMezoState(x, np.full_like(x, np.inf))  # round 0 knows the matrices
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        draw = own_normals(world, tape, t)
+    def draw(self, world: World, tape: Tape, t: Rounds) -> SparseMezoDraw:
+        u = own_normals(world, tape, t)
         sizes = np.array([rows * cols for rows, cols in shapes_of(world)])
-        return draw._replace(shared=(np.broadcast_to(sizes, (*draw.u.signs.shape[:-2], len(sizes))),))
+        return SparseMezoDraw(u, np.broadcast_to(sizes, (*u.signs.shape[:-2], len(sizes))))
 
-    def step(self, t: int, state: SparseMezoState, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: SparseMezoState, draw: SparseMezoDraw, channel: Channel) -> Step:
         x, bound = state
         if t == 0:
-            sizes = draw.shared[0].reshape(-1, draw.shared[0].shape[-1])[0].tolist()
+            sizes = draw.sizes.reshape(-1, draw.sizes.shape[-1])[0].tolist()
             bound = bounds(x, sizes, self.sparsity)
         small = np.abs(x) <= bound
         z = Direction(draw.u.index, draw.u.d, np.where(small, draw.u.signs, x.dtype.type(0)))
-        s = yield TwoQuery(x, z, self.mu)
+        s = yield Query(x, (z,), self.mu)
         x -= self.eta_at(t) * estimate(z, s)
         return SparseMezoState(x, bound)
 

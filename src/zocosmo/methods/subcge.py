@@ -12,7 +12,13 @@ from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Rounds, State, Step, Values, World
 from zocosmo.methods.matrices import Factors, draw_factors, low_rank, shapes_of
 from zocosmo.methods.seedflood import Flooding
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
+
+
+@dataclass(frozen=True, eq=False)
+class SubcgeDraw(Draw):
+    coordinates: Direction  # (…, N, matrices) of all nodes, in the subspaces
+    spaces: tuple[Values, ...]  # U and V of each matrix in turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +49,7 @@ class Subcge(Flooding):
         super().check(world)
         shapes_of(world)
 
-    def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
+    def draw(self, world: World, tape: Tape, t: Rounds) -> SubcgeDraw:
         shapes, r = shapes_of(world), self.rank
         spaces = draw_factors(tape, t, shapes, [r] * len(shapes), self.refresh)
         at = draw_coordinates(tape, t, world.graph.n, len(shapes), r)
@@ -59,15 +65,14 @@ class Subcge(Flooding):
 
         dense = np.concatenate([part(k) for k in range(len(shapes))], axis=-1)
         u = Direction(np.arange(world.d), world.d, dense)
-        return Draw(u, everyone=at, shared=tuple(side for space in spaces for side in space))
+        return SubcgeDraw(u, at, tuple(side for space in spaces for side in space))
 
-    def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: SubcgeDraw, channel: Channel) -> Step:
         x, u = state.x, draw.u
-        slope = yield TwoQuery(x, u, self.mu)
-        s = channel.pass_on(slope)
-        assert draw.everyone is not None
-        spaces = [side.astype(x.dtype, copy=False) for side in draw.shared]
-        total = apply(s, draw.everyone, spaces)
+        slope = yield Query(x, (u,), self.mu)
+        s = channel.everyone(slope, over="flood")
+        spaces = [side.astype(x.dtype, copy=False) for side in draw.spaces]
+        total = apply(s, draw.coordinates, spaces)
         x -= (self.eta_at(t) / s.shape[-2]) * total[..., None, :]
         return State(x)
 

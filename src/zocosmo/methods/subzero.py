@@ -13,7 +13,7 @@ from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Rounds, Shapes, State, Step, Values, World
 from zocosmo.methods.matrices import Factors, draw_factors, low_rank, near_square, shapes_of
 from zocosmo.methods.mezo import Alone
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Subzero(Alone):
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, u = state.x, draw.u
-        s = yield TwoQuery(x, u, self.mu)
+        s = yield Query(x, (u,), self.mu)
         x -= self.eta_at(t) * estimate(u, s)
         return State(x)
 

@@ -1,7 +1,7 @@
 """Real data sets, and the loss of a model on what each node holds of one."""
 
 import functools
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.oracle import Problem
 from zocosmo.problems.draws import Array, together, uniforms
 from zocosmo.problems.nodes import check_nodes
 
@@ -91,7 +92,7 @@ def whole(source: str) -> Shards:
 
 
 @dataclass(eq=False)
-class DataProblem(ABC):
+class DataProblem(Problem):
     """F_i(x) = mean over node i's examples of the model's loss + l2/2 ‖x‖²; `scores` says which model it is.
 
     With a batch, f_i(x; ξ_{i,t}) takes the mean over that many examples of the node instead, drawn with

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +10,13 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from zocosmo.blackbox.functions import Functions, brief
+from zocosmo.blackbox.functions import Functions, Remembers, brief, guarded
 from zocosmo.core.tape import Seed
-from zocosmo.errors import InputError, OracleError, check_whole
+from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Values
 from zocosmo.problems.external import External, start_point
 
 BY_NAME = ("node", "t", "seed")  # what a loss is told, if it declares a parameter of that name
-STATE = ("state_dict", "load_state_dict")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,32 +32,14 @@ class Loss:
         return self.call(x, **{name: told[name] for name in self.names})
 
 
-class Remembering(External):
-    """Losses of objects with a memory, which a checkpoint must hold too."""
+class RememberingLoss(Loss):
+    """The loss of an object with a memory, which a checkpoint must hold too."""
 
-    def state(self) -> list[dict[str, Any]]:
-        """For each trial, node number → what its `state_dict` gives; as JSON reads it back."""
-        return [
-            {str(node): _snapshot(node, loss) for node, loss in self._losses(k)}
-            for k in range(len(self.makes))
-        ]
+    def state_dict(self) -> Any:
+        return self.call.state_dict()  # type: ignore[attr-defined]
 
-    def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Go on from what `state` gave; states of nodes that are not hosted here are left alone."""
-        if len(state) != len(self.makes):
-            raise InputError(f"the state is of {len(state)} trials, but there are {len(self.makes)}")
-        for k, kept in enumerate(state):
-            for node, loss in self._losses(k):
-                if str(node) not in kept:
-                    raise InputError(f"the state lacks node {node}; it has {brief(', '.join(kept))}")
-                _guarded(node, "load_state_dict", partial(loss.load_state_dict, kept[str(node)]))
-
-    def _losses(self, trial: int) -> list[tuple[int, Any]]:
-        """Those with a memory, and their nodes."""
-        oracle = self.oracles[trial]
-        assert isinstance(oracle, Functions)
-        pairs = zip(oracle.nodes, oracle.funs, strict=True)
-        return [(node, f.call) for node, f in pairs if isinstance(f, Loss) and _remembers(f.call)]
+    def load_state_dict(self, state: Any) -> None:
+        self.call.load_state_dict(state)  # type: ignore[attr-defined]
 
 
 def python(
@@ -91,8 +71,7 @@ def python(
         _check(entry, one)
     Functions(_never, n, timeout=timeout, workers=workers)  # finds mistakes now
     make = partial(_functions, each, seed, timeout, workers)
-    kind = Remembering if any(map(_remembers, each)) else External
-    return kind([make], range(n), start_point(start, d))
+    return External([make], range(n), start_point(start, d))
 
 
 def find(entry: str) -> Any:
@@ -130,8 +109,9 @@ def _loss(found: Any, node: int, seed: Seed) -> Loss:
     known = {"node": node, "seed": seed}
     if isinstance(found, type):
         names = _declared(found, ("node", "seed"))
-        found = _guarded(node, found.__name__, partial(found, **{name: known[name] for name in names}))
-    return Loss(found, frozenset(_declared(found, BY_NAME)), known)
+        found = guarded(node, found.__name__, partial(found, **{name: known[name] for name in names}))
+    kind = RememberingLoss if isinstance(found, Remembers) else Loss
+    return kind(found, frozenset(_declared(found, BY_NAME)), known)
 
 
 def _check(entry: str, found: Any) -> None:
@@ -166,28 +146,6 @@ def _declared(call: Callable[..., Any], by_name: Sequence[str]) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [name for name in by_name if name in parameters]
-
-
-def _remembers(found: Any) -> bool:
-    return all(callable(getattr(found, name, None)) for name in STATE)
-
-
-def _snapshot(node: int, loss: Any) -> Any:
-    state = _guarded(node, "state_dict", loss.state_dict)
-    try:
-        return json.loads(json.dumps(state))
-    except (TypeError, ValueError) as error:
-        found = f"node {node}: state_dict gave what JSON cannot hold: {brief(str(error))}"
-        raise OracleError(f"{found}; return numbers, text, lists and mappings") from None
-
-
-def _guarded(node: int, what: str, call: Callable[[], Any]) -> Any:
-    """What people's code gives, or an OracleError with the node."""
-    try:
-        return call()
-    except Exception as error:
-        said = f"{type(error).__name__}: {brief(str(error))}"
-        raise OracleError(f"node {node}: {what} raised {said}; make it work for every node") from error
 
 
 def _never(x: Values) -> float:

@@ -1,17 +1,18 @@
-"""Losses that people's own code answers, as the problem of a study: here, those of an external program."""
+"""Losses answered by the user's own code, as the problem of a study: here, by an external program."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.blackbox.commands import Command
 from zocosmo.blackbox.functions import OneByOne, is_number
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
-from zocosmo.oracle import Mask, Values
+from zocosmo.oracle import Arrays, Mask, Problem, Values
 from zocosmo.problems.draws import Array
 from zocosmo.problems.nodes import check_nodes
 
@@ -20,18 +21,22 @@ MEASURED = -1  # the round of a query that no round pays for
 Make = Callable[[Sequence[int]], OneByOne]  # nodes → their oracle, which knows them by these numbers
 
 
-class External:
-    """Losses that people's own code answers: all that is known of them is what a query says.
+class External(Problem):
+    """Losses answered by the user's own code: nothing is known of them but the answers to queries.
 
-    So `local` is a query at x too, in round −1, by which code that samples can tell that its whole loss is
-    asked. Oracles are made when the first query needs them, those of the hosted nodes only. Every trial of a
-    stack has its own, and they are asked one after the other. A state that has run away is not sent to
-    anybody's rig: its loss is nan.
+    So `local` is a query at x too, in round −1, which tells code that samples to return its whole loss.
+    Oracles are made when the first query needs them, for the hosted nodes only. Every trial of a stack has its
+    own, and they are asked one after the other. A state that is not finite is never sent to a rig: its loss
+    is nan.
     """
 
     def __init__(self, makes: Sequence[Make], nodes: Sequence[int], x0: Array) -> None:
-        self.makes, self.nodes, self.x0 = tuple(makes), tuple(nodes), x0  # one for each trial; x0 (…, d)
+        self.makes, self.nodes, self._x0 = tuple(makes), tuple(nodes), x0  # one for each trial; x0 (…, d)
         self.n, self.d = len(self.nodes), x0.shape[-1]
+
+    @property
+    def x0(self) -> Array:
+        return self._x0
 
     @cached_property
     def oracles(self) -> list[OneByOne]:
@@ -65,6 +70,16 @@ class External:
             found = [query(oracle, x[..., k, :, :], asked[..., k, :]) for k, oracle in trials]
             answers = np.stack(found, axis=-2)
         return np.where(fine, answers, math.nan)
+
+    def snapshot(self) -> Arrays:
+        """What the oracles of all trials remember."""
+        kept = ((k, oracle.snapshot()) for k, oracle in enumerate(self.oracles))
+        return {f"{k}.{name}": array for k, arrays in kept for name, array in arrays.items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for k, oracle in enumerate(self.oracles):
+            mine = {name: array for name, array in arrays.items() if name.startswith(f"{k}.")}
+            oracle.restore({name.removeprefix(f"{k}."): array for name, array in mine.items()})
 
     def at(self, nodes: Sequence[int]) -> Self:
         """The losses of some nodes only, which keep their numbers: states have shape (…, len(nodes), d)."""

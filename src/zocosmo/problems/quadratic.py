@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError, check_whole
-from zocosmo.oracle import Mask, Values
+from zocosmo.oracle import Mask, Problem, Values
 from zocosmo.problems.draws import Array, Scratch, normals, private
 from zocosmo.problems.nodes import check_nodes
 
@@ -18,7 +18,7 @@ BLOCK = 2**16  # normals of noise drawn at once, over as many rounds as fit
 MOST_BLOCKS = 128  # kept for other batches: 64 MiB
 
 
-class Quadratic:
+class Quadratic(Problem):
     """F_i(x) = ½ xᵀH_i x + b_iᵀx with diagonal H_i; queried with ε_iᵀx added, ε_i ~ N(0, σ² I/d)
 
     The b_i and the deviations of the H_i cancel over the nodes, so F(x) = ½ Σ_j h_j x_j² and F* = 0.
@@ -27,8 +27,11 @@ class Quadratic:
     def __init__(self, half: Array, b: Array, sigma: Array | float, noise: "Noise | None") -> None:
         self.half, self.b, self.sigma, self.noise = half, b, sigma, noise  # half = H_i / 2
         self.n, self.d = b.shape[-2:]
-        self.x0 = np.full((*b.shape[:-2], self.d), self.d**-0.5)
         self._scratch = Scratch()
+
+    @property
+    def x0(self) -> Array:
+        return np.full((*self.b.shape[:-2], self.d), self.d**-0.5)
 
     def local(self, x: Values) -> Array:
         return self._value(x, self.b)
@@ -61,7 +64,7 @@ class Quadratic:
         return type(self)(half, b, self.sigma, self.noise and self.noise.of(some))
 
     @classmethod
-    def stack(cls, problems: Sequence["Quadratic"]) -> "Quadratic":
+    def stack(cls, problems: Sequence[Self]) -> Self:
         sigma = np.array([p.sigma for p in problems])[:, None, None]
         half, b = (np.stack(list(arrays)) for arrays in zip(*((p.half, p.b) for p in problems), strict=True))
         return cls(half, b, sigma, Noise.shared([p.noise for p in problems]))

@@ -7,18 +7,22 @@ import numpy as np
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
-from zocosmo.oracle import Mask, Values
+from zocosmo.oracle import Mask, Problem, Values
 from zocosmo.problems.draws import Array, Scratch, normals, private
 from zocosmo.problems.nodes import check_nodes
 
 
-class Rosenbrock:
+class Rosenbrock(Problem):
     """F_i(x) = Σ_r α (z_{r+1} − z_r²)² + (1 − z_r)²,  z = x − s_i"""
 
     def __init__(self, shifts: Array, alpha: Array | float, x0: Array) -> None:
-        self.shifts, self.alpha, self.x0 = shifts, alpha, x0
+        self.shifts, self.alpha, self._x0 = shifts, alpha, x0
         self.n, self.d = shifts.shape[-2:]
         self._scratch = Scratch()
+
+    @property
+    def x0(self) -> Array:
+        return self._x0
 
     def local(self, x: Values) -> Array:
         x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
@@ -44,7 +48,7 @@ class Rosenbrock:
         return type(self)(shifts, self.alpha, self.x0)
 
     @classmethod
-    def stack(cls, problems: Sequence["Rosenbrock"]) -> "Rosenbrock":
+    def stack(cls, problems: Sequence[Self]) -> Self:
         alpha = np.array([each.alpha for each in problems])[:, None, None]
         return cls(np.stack([p.shifts for p in problems]), alpha, np.stack([p.x0 for p in problems]))
 

@@ -1,0 +1,109 @@
+"""Public draws for a batch: made once for all runs that share them, and for many rounds at a time."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Seed, Tape
+from zocosmo.methods.base import Draw, Method, World
+
+BLOCK = 2**18  # coordinates drawn at once
+MOST_ROUNDS = 64
+
+
+class DrawAhead:
+    """The draws of each round for all runs; runs with the same world and seed share theirs.
+
+    A draw depends on its round alone, so blocks and batches never change it. With `at_once` = 1 rounds are
+    drawn one by one, for callers that draw the next round while a device computes. Without `runs` there is
+    one run, and its draws have no axis of runs.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        worlds: Sequence[World],
+        seeds: Sequence[Seed],
+        dtype: np.dtype[Any],
+        *,
+        at_once: int | None = None,
+        runs: bool = True,
+    ) -> None:
+        self.method, self.dtype, self.at_once = method, dtype, at_once
+        groups: dict[tuple[Any, ...], tuple[World, dict[Seed, int]]] = {}
+        keys = [(world.graph, world.schedule_name) for world in worlds]
+        for key, world, seed in zip(keys, worlds, seeds, strict=True):
+            places = groups.setdefault(key, (world, {}))[1]
+            places.setdefault(seed, len(places))
+        self._groups = [(world, Tape.stack(list(places))) for world, places in groups.values()]
+        offsets = dict(
+            zip(groups, np.cumsum([0, *(len(p) for _, p in groups.values())]).tolist(), strict=False)
+        )
+        which = [offsets[key] + groups[key][1][seed] for key, seed in zip(keys, seeds, strict=True)]
+        self.distinct = len(set(which))
+        self._which: Any = np.array(which)
+        if not runs:
+            self._which = 0
+        elif which == list(range(len(which))):
+            self._which = slice(None)
+        self._block = _Block(0, 0, None)
+        self._past = _Block(0, 0, None)  # for methods that replay earlier rounds
+        self._now: tuple[int, Draw] | None = None
+
+    def at(self, t: int) -> Draw:
+        """Of round t, shapes (runs, …): the same object until another round is asked for."""
+        if self._now is None or self._now[0] != t:
+            if t not in self._block:
+                self._block = self._fill(t)
+            self._now = t, self._picked(self._block, t)
+        return self._now[1]
+
+    def _earlier(self, t: int) -> Draw:
+        """Of a round before the one under way, drawn again, in blocks of its own."""
+        if t in self._block:
+            return self._picked(self._block, t)
+        if t not in self._past:
+            self._past = self._fill(t)
+        return self._picked(self._past, t)
+
+    def _picked(self, block: "_Block", t: int) -> Draw:
+        at, which = t - block.first, self._which
+
+        def change(array: NDArray[Any]) -> NDArray[Any]:
+            if array.ndim == 1:  # all coordinates, in every round
+                return array
+            now: NDArray[Any] = array[at if len(array) > 1 else 0]  # one for all rounds, or one for each
+            return now.take(which, axis=0) if isinstance(which, np.ndarray) else now[which]
+
+        assert block.draw is not None
+        return block.draw.pick(change).with_past(self._earlier)
+
+    def _fill(self, t: int) -> "_Block":
+        """The draws of some rounds from t on."""
+        world = self._groups[0][0]
+        size = self.method.size(t, world.d)
+        most = max(1, min(self.at_once or MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * size)))
+        rounds = [t]
+        while len(rounds) < most and self.method.size(t + len(rounds), world.d) == size:
+            rounds.append(t + len(rounds))
+        ids = np.array(rounds)[:, None]
+        drawn = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
+        return _Block(t, len(rounds), type(drawn[0]).merge(drawn, _join).of_type(self.dtype))
+
+
+class _Block(NamedTuple):
+    """The draws of some rounds in a row, on a leading axis."""
+
+    first: int
+    rounds: int
+    draw: Draw | None
+
+    def __contains__(self, t: object) -> bool:
+        return isinstance(t, int) and self.first <= t < self.first + self.rounds
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Side by side on the axis of runs; an array without one is the same in all."""
+    return parts[0] if len(parts) == 1 or parts[0].ndim == 1 else np.concatenate(parts, axis=1)

@@ -1,0 +1,172 @@
+"""The driver of a round, under every engine: the simulator, a process, torch, ask and tell."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.channel import Channel
+from zocosmo.methods.base import Draw, Method, Step
+from zocosmo.oracle import Arrays, Measured, Problem, Query
+from zocosmo.rounds.checkpoint import Bill, Checkpoint, is_fine, make_checkpoint
+from zocosmo.rounds.draws import DrawAhead
+from zocosmo.rounds.guard import Guard, Guarded
+from zocosmo.state import restore, snapshot
+
+Values = NDArray[Any]
+
+
+class Rounds:
+    """A method on the nodes that are here, of one run or of many, round after round.
+
+    A round is `ask` and `tell` until the method's step ends, or `advance` with a problem that answers. The
+    step draws from `draws`, sends over `channel`, and returns the next state. Whoever holds the states and
+    whoever answers, these are the lines that run a round.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        x: Any,
+        draws: DrawAhead,
+        channel: Channel,
+        *,
+        lead: tuple[int, ...] = (),
+        guard: Guard | None = None,
+    ) -> None:
+        self.draws, self.channel, self.t = draws, channel, 0
+        self.state = method.init(x)
+        self.asked = np.zeros((*lead, len(channel.nodes)), np.int64)  # queries to each node
+        self.guarded = Guarded(method, guard, len(channel.graphs), channel.dtype)
+        self._step: Step | None = None  # of the round under way, stopped where it asks
+        self._query: Query | None = None
+
+    @property
+    def method(self) -> Method:
+        """The method with its present step size."""
+        return self.guarded.now
+
+    # A round
+
+    def draw(self) -> Draw:
+        """What the tape says about this round."""
+        return self.draws.at(self.t)
+
+    @property
+    def asking(self) -> Query | None:
+        """The question that waits for an answer, if the round has begun."""
+        return self._query
+
+    def ask(self) -> Query | None:
+        """What this round asks next, the same until it is told; None if the round ended without a question."""
+        if self._step is None:
+            self.channel.begin(self.t)
+            self._step = self.method.step(self.t, self.state, self.draw(), self.channel)
+            self._send(None)
+        return self._query
+
+    def tell(self, slopes: Values) -> None:
+        """Answer what was asked, (…, n, K): the step asks again, or ends the round."""
+        assert self._query is not None
+        each = self._query.evaluations()
+        self.asked += each if self._query.active is None else each * self._query.active
+        self._send(slopes)
+
+    def advance(self, problem: Problem) -> None:
+        """One round, answered by a problem."""
+        t = self.t
+        with np.errstate(all="ignore"):
+            while self.t == t and (query := self.ask()) is not None:
+                self.tell(self._answer(problem, query))
+
+    def skip(self) -> None:
+        """Pass this round: nothing is asked or sent, and states stay."""
+        self.drop()
+        self.t += 1
+
+    def drop(self) -> None:
+        """Forget what this round has asked so far; it can be begun again."""
+        self._step = self._query = None
+
+    def _answer(self, problem: Problem, query: Query) -> Values:
+        started = problem.start(query, self.t)
+        if problem.asynchronous:
+            problem.look_ahead(self.draws.at(self.t + 1).u, query, self.t + 1)
+        return problem.finish(started)
+
+    def _send(self, slopes: Values | None) -> None:
+        assert self._step is not None
+        try:
+            with np.errstate(all="ignore"):
+                self._query = self._step.send(slopes)  # type: ignore[arg-type]
+        except StopIteration as done:
+            self.state = done.value
+            self.skip()
+        except BaseException:
+            self.drop()
+            raise
+
+    # Snapshots
+
+    def arrays(self) -> Arrays:
+        """What an exact continuation needs: the arrays themselves, to be saved before the next round."""
+        bills = {f"bits.{codec}": self.channel.ledger(codec).counts for codec in self.channel.codecs}
+        rest = {"t": np.array(self.t), "queries": self.asked}
+        return {**snapshot(self.state), **bills, **rest, **self.guarded.arrays()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `arrays` returned."""
+        self.drop()
+        self.state = restore(self.state, arrays)
+        for codec in self.channel.codecs:
+            self.channel.ledger(codec).counts[...] = arrays[f"bits.{codec}"]
+        self.t, self.asked = int(arrays["t"]), np.array(arrays["queries"])
+        self.guarded.restore(arrays)
+
+
+class MeasuredRounds(Rounds):
+    """Rounds on a problem that measures them; a run diverges where a checkpoint finds it not finite, or its
+    objective above `bound` times what it was at first (or 1, if that is more)."""
+
+    def __init__(
+        self,
+        method: Method,
+        problem: Problem,
+        draws: DrawAhead,
+        channel: Channel,
+        *,
+        stages: Any,
+        bound: float,
+        guard: Guard | None,
+    ) -> None:
+        runs = len(channel.graphs)
+        x = problem.states(method, (runs,), channel.dtype)
+        super().__init__(method, x, draws, channel, lead=(runs,), guard=guard)
+        self.problem, self.stages, self.bound = problem, stages, bound
+        self.alive = np.ones(runs, bool)
+        self._first: Values | None = None  # F at the start
+
+    def round(self) -> None:
+        """Advance all runs by one round."""
+        self.advance(self.problem)
+
+    def judge(self, found: Measured, bill: Bill) -> Checkpoint:
+        """The checkpoint that measurements make; runs that have diverged are alive no more."""
+        found = found._replace(extra={**found.extra, **self.guarded.columns()})
+        self.guarded.see(found.norm, found.local)
+        self._first = found.objective if self._first is None else self._first
+        was, diverged = self.alive, self.alive & ~is_fine(found, self._first, self.bound)
+        self.alive = was & ~diverged
+        return make_checkpoint(self.t, found, bill, stages=self.stages, alive=was, diverged=diverged)
+
+    def arrays(self) -> Arrays:
+        first = {} if self._first is None else {"first": self._first}
+        kept = {f"problem.{name}": array for name, array in self.problem.snapshot().items()}
+        return {**super().arrays(), **first, **kept, "alive": self.alive}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(arrays)
+        self.alive, self._first = np.array(arrays["alive"]), arrays.get("first")
+        mine = {name: array for name, array in arrays.items() if name.startswith("problem.")}
+        self.problem.restore({name.removeprefix("problem."): array for name, array in mine.items()})

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
@@ -19,7 +19,7 @@ Values = NDArray[Any]
 
 
 class Coordinates(Protocol):
-    """A d-vector that is no array, such as the parameters of a network: a support reads and writes it."""
+    """A d-vector that is not an array, such as the parameters of a network; supports read and write it."""
 
     dtype: np.dtype[Any]  # of the values read
 
@@ -27,11 +27,28 @@ class Coordinates(Protocol):
     def put(self, support: "Support", values: Values) -> Any: ...
 
 
+class _Places:
+    """The last flat places of one index array, kept because a round uses the same ones several times."""
+
+    kept: tuple[Index, tuple[int, ...], Index] | None = None  # index, shape of the state, places
+
+    def of(self, index: Index, x: Values) -> Index | None:
+        """Where the coordinates of every row are in x.reshape(-1); None unless x has all rows of the index."""
+        kept = self.kept
+        if kept is None or kept[0] is not index or kept[1] != x.shape:
+            lead = x.shape[:-1]
+            rows = np.arange(math.prod(lead)).reshape(*lead, 1) * x.shape[-1]
+            if np.broadcast_shapes(lead, index.shape[:-1]) != lead:
+                return None
+            self.kept = kept = index, x.shape, index + rows
+        return kept[2]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Support:
     """Ordered coordinates s_1 < … < s_q of a d-vector; P = diag(1_S).
 
-    `index` has shape (…, q): leading axes are many supports at once, and broadcast against those of x.
+    `index` has shape (…, q): leading axes hold many supports and broadcast against those of x.
 
     >>> s = draw_support(Tape(0), 7, d=20, q=4)
     >>> s
@@ -42,8 +59,13 @@ class Support:
 
     index: Index
     d: int
+    _: KW_ONLY
+    _places: _Places = field(default_factory=_Places)
+    _check: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, _check: bool) -> None:
+        if not _check:
+            return
         index = self.index
         if index.ndim < 1 or index.dtype.kind not in "iu" or not index.shape[-1]:
             raise InputError(
@@ -96,21 +118,10 @@ class Support:
         return out
 
     def _flat(self, x: Values) -> Index | None:
-        """Where the coordinates of every row lie in x.reshape(-1); None where x does not lie in one piece.
-
-        A round reads and writes the same places several times, so they are kept.
-        """
+        """Where the coordinates of every row are in x.reshape(-1); None unless x is contiguous."""
         if not x.flags.c_contiguous or x.ndim < self.index.ndim:
             return None
-        kept: tuple[tuple[int, ...], Index] | None = self.__dict__.get("_places")
-        if kept is None or kept[0] != x.shape:
-            lead = x.shape[:-1]
-            rows = np.arange(math.prod(lead)).reshape(*lead, 1) * self.d
-            if np.broadcast_shapes(lead, self.index.shape[:-1]) != lead:
-                return None
-            kept = x.shape, self.index + rows
-            object.__setattr__(self, "_places", kept)
-        return kept[1]
+        return self._places.of(self.index, x)
 
     def lift(self, values: Values) -> Values:
         """Lift_S v = Σ_k v_k e_{s_k}: a d-vector, zero off the support   [eq:ordered_decode]"""
@@ -134,11 +145,19 @@ class Direction(Support):
         shifted: Values = self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype), out=out)
         return shifted
 
+    @classmethod
+    def unchecked(cls, index: Index, d: int, signs: NDArray[Any]) -> "Direction":
+        """From an index that was checked before, alone or as part of another."""
+        return cls(index, d, signs, _check=False)
+
+    def with_signs(self, signs: NDArray[Any]) -> "Direction":
+        """Other signs on the same support: nothing is copied, checked or located again."""
+        return Direction(self.index, self.d, signs, _places=self._places, _check=False)
+
     def pick(self, change: Callable[[Values], Values]) -> "Direction":
-        """The directions that `change` picks from the leading axes; what was checked once is not again."""
-        picked = object.__new__(Direction)
-        picked.__dict__.update(index=change(self.index), d=self.d, signs=change(self.signs))
-        return picked
+        """The directions that `change` picks from the leading axes, unchecked."""
+        index, signs = change(self.index), change(self.signs)
+        return self.with_signs(signs) if index is self.index else Direction.unchecked(index, self.d, signs)
 
 
 class SupportRule(Protocol):

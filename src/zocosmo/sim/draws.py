@@ -104,9 +104,7 @@ class DrawAhead:
 
     def _side_by_side(self, parts: Sequence[Any]) -> Direction:
         index, signs = (_join([getattr(u, name) for u in parts]) for name in ("index", "signs"))
-        u: Direction = parts[0].pick(lambda array: array)
-        u.__dict__.update(index=index, signs=signs.astype(self.dtype))
-        return u
+        return Direction.unchecked(index, parts[0].d, signs.astype(self.dtype))
 
 
 def _join(parts: Sequence[Any]) -> Any:

@@ -36,7 +36,7 @@ OTHERS = {  # by name: another config, or hash of the code, and what must be sai
     "q": (changed(methods=[{**COSMO[0], "q": 4}]), "q: rank 0 has 5, rank 1 4"),
     "graph": (
         changed(graphs=graphs(3, ["path"])),
-        "edges: rank 0 has 3 edges, alone in 0-2, rank 1 2 edges",
+        "edges: rank 0 has 3 edges (0-2 only here), rank 1 2 edges",
     ),
     "nodes": (changed(graphs=graphs(4, ["ring"])), "n: rank 0 has 3, rank 1 4"),
     "wire": (changed(wire="f32"), "value: rank 0 has 'f64', rank 1 'f32'"),

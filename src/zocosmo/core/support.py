@@ -33,7 +33,7 @@ class _Places:
     kept: tuple[Index, tuple[int, ...], Index] | None = None  # index, shape of the state, places
 
     def of(self, index: Index, x: Values) -> Index | None:
-        """Where the coordinates of every row are in x.reshape(-1); None unless x has all rows of the index."""
+        """Where the coordinates of every row are in x.reshape(-1); None unless the index broadcasts to x."""
         kept = self.kept
         if kept is None or kept[0] is not index or kept[1] != x.shape:
             lead = x.shape[:-1]
@@ -69,7 +69,7 @@ class Support:
         index = self.index
         if index.ndim < 1 or index.dtype.kind not in "iu" or not index.shape[-1]:
             raise InputError(
-                f"a support is an array of whole numbers, got {index.dtype} of shape {index.shape}"
+                f"a support must be an array of integers, got {index.dtype} of shape {index.shape}"
             )
         if not ascends_below(index, self.d):
             raise InputError(f"coordinates must ascend from 0 to below d = {self.d}, got {_brief(index)}")
@@ -161,7 +161,7 @@ class Direction(Support):
 
 
 class SupportRule(Protocol):
-    """How the support of a round (and, after it, of an edge or a node) is drawn."""
+    """Draws the support of a round, or of an edge or node in a round."""
 
     def __call__(self, tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support: ...
 
@@ -169,8 +169,8 @@ class SupportRule(Protocol):
 def draw_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     """A uniform q-subset of [d], in O(q) time and memory   [PROTOCOL.md, "support"]
 
-    Ids are the round alone (a global draw), the round and an edge (t, min, max), or the round and a node.
-    The k = min(q, d − q) first distinct values of the stream are the support, or what it leaves out.
+    The ids are a round (a global draw), a round and an edge (t, min, max), or a round and a node. The first
+    k = min(q, d − q) distinct values of the stream are the support or, if q > d/2, its complement.
     """
     d, q = check_size(d, q)
     coins = tape.coins("support", t, *ids)
@@ -187,13 +187,13 @@ def draw_signs(tape: Tape, t: Ids, *ids: Ids, q: int) -> NDArray[np.int8]:
 def draw_direction(
     tape: Tape, t: Ids, *ids: Ids, d: int, q: int, rule: SupportRule = draw_support
 ) -> Direction:
-    """u = Pε with support and signs of the same ids: E[uuᵀ] = (q/d) I   [eq:uut]"""
+    """u = Pε, support and signs drawn with the same ids: E[uuᵀ] = (q/d) I   [eq:uut]"""
     support = rule(tape, t, *ids, d=d, q=q)
     return Direction(support.index, support.d, draw_signs(tape, t, *ids, q=support.q))
 
 
 def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
-    """d and q as Python's integers, if 1 ≤ q ≤ d ≤ 2^63; or an error that says which of them fails."""
+    """d and q as Python integers, or an error that names the first to violate 1 ≤ q ≤ d ≤ 2^63."""
     whole_d, whole_q = check_whole("d", d, -MAX_D), check_whole("q", q, -MAX_D)
     if not 1 <= whole_d <= MAX_D:
         raise InputError(f"d = {d} is not a dimension; it must lie between 1 and 2^63")
@@ -203,7 +203,7 @@ def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
 
 
 def ascends_below(index: NDArray[Any], d: int) -> bool:
-    """Whether each row rises from 0 or more to less than d, never standing still; rows are not empty."""
+    """Whether each row is strictly ascending within 0…d−1; rows must not be empty."""
     inside = (index[..., 0] >= 0) & (index[..., -1] < d)
     return bool(inside if index.ndim == 1 else inside.all()) and bool(
         (index[..., 1:] > index[..., :-1]).all()
@@ -211,7 +211,7 @@ def ascends_below(index: NDArray[Any], d: int) -> bool:
 
 
 def _left_over(left_out: Index, d: int) -> Index:
-    """All of 0…d−1 but what each row leaves out, ascending."""
+    """The complement of each row in 0…d−1, ascending."""
     kept = np.ones((*left_out.shape[:-1], d), bool)
     np.put_along_axis(kept, left_out, False, axis=-1)
     return np.nonzero(kept)[-1].reshape(*left_out.shape[:-1], d - left_out.shape[-1])

@@ -1,7 +1,7 @@
 """Value types: how one real number crosses a link.
 
-`round` is the only lossy step and is called by name; `pack` refuses anything it would have to round, so
-what is decoded is exactly what was sent.
+`round` is the only lossy step and callers invoke it explicitly; `pack` refuses values it would have to round,
+so the receiver decodes exactly what was sent.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True)
 class ValueType:
-    """B bits on the wire; `dtype` is what holds such values in memory."""
+    """B bits on the wire; `dtype` holds the values in memory."""
 
     name: str
     wire_id: int
@@ -25,7 +25,7 @@ class ValueType:
     dtype: np.dtype[Any]
 
     def round(self, x: Values) -> Values:
-        """Q(x): the nearest value of this type, ties to even; too large becomes infinite."""
+        """Q(x): the nearest value of this type, ties to even; values too large become infinite."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(x).astype(self.dtype)
 
@@ -34,7 +34,7 @@ class ValueType:
         return self._checked(values).astype(self._wire_dtype(), copy=False).tobytes()
 
     def unpack(self, data: bytes | memoryview) -> Values:
-        """The values of `pack`, bit for bit, read-only; a buffer that may change is copied."""
+        """The values of `pack`, bit for bit, read-only; a writable buffer is copied."""
         values = np.frombuffer(data, self._wire_dtype())
         if values.flags.writeable:
             values = values.copy()
@@ -54,7 +54,7 @@ class ValueType:
 
 
 class _BFloat16(ValueType):
-    """NumPy has no bfloat16: values live in float32 whose lower 16 bits are zero."""
+    """NumPy has no bfloat16: values are float32 with the lower 16 bits zero."""
 
     def round(self, x: Values) -> Values:
         """Q(x): to float32, then to bfloat16, each to nearest with ties to even (as torch does)."""

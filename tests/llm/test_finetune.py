@@ -301,7 +301,7 @@ MISTAKES = {
     "--set rank": "--set rank: expected KEY=VALUE with dots in the key",
     "--set problem=3": "--set problem=3: problem must be a mapping, got 3",
     "--graph erdos_renyi": "graphs[0] lacks 'p'; give it: --set graphs.0.p=…",
-    "--nodes 1": "a ring graph needs at least 2 nodes, got 1; a node on its own is graph complete",
+    "--nodes 1": "a ring graph needs at least 2 nodes, got 1; use graph complete for a single node",
     "--set methods.1.q=3": "--set methods.1.q=3: methods has no entry '1'",
 }
 

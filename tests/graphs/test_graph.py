@@ -115,7 +115,7 @@ def test_the_laplacian_is_networkx_s():
         (lambda: Graph(2, ((1, 0),)), "descends"),
         (lambda: Graph.from_networkx(nx.DiGraph([(0, 1)])), "to_undirected"),
         (lambda: Graph.of(3, [(0, 1)]), "not connected"),
-        (lambda: Graph.of(2, [(0, 2)]), "leaves the range of nodes 0 to 1"),
+        (lambda: Graph.of(2, [(0, 2)]), "leaves the nodes 0 to 1"),
         (lambda: Graph.of(2, [(0, 0), (0, 1)]), "loop"),
         (lambda: Graph.of(0, []), "at least one node"),
         (lambda: ring(1), "at least 2 nodes, got 1"),

@@ -57,7 +57,7 @@ class Graph:
         for i, j in self.edges:
             if not 0 <= i < j < self.n:
                 raise GraphError(
-                    f"edge ({i}, {j}) is a loop, descends, or leaves the range of nodes 0 to {self.n - 1}"
+                    f"edge ({i}, {j}) is a loop, descends, or leaves the nodes 0 to {self.n - 1}"
                 )
         if list(self.edges) != sorted(set(self.edges)):
             raise GraphError("edges must be distinct and in lexicographic order; use Graph.of to sort them")

@@ -132,7 +132,7 @@ def test_ranks_that_differ_end_with_the_field_both_values_and_the_ranks(said, na
     error, text = line(said, f"other-{name}")
     assert error == "ManifestMismatch"
     assert OTHERS[name][1] in text
-    assert text.endswith("; start all ranks alike")
+    assert text.endswith("; start all ranks with the same settings")
 
 
 def test_another_version_of_the_code_is_refused(said):
@@ -143,7 +143,9 @@ def test_another_version_of_the_code_is_refused(said):
 
 
 def test_all_ranks_that_differ_are_named(said):
-    assert line(said, "other-two")[1] == "q: rank 0 has 5, ranks 1, 2 4; start all ranks alike"
+    assert (
+        line(said, "other-two")[1] == "q: rank 0 has 5, ranks 1, 2 4; start all ranks with the same settings"
+    )
 
 
 @pytest.mark.parametrize(

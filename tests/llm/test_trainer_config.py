@@ -39,9 +39,9 @@ from zocosmo.llm import CosmoConfig  # noqa: E402
         ({"coupling": "X"}, "coupling 'X' is not known"),
         ({"coupling": "G"}, "coupling 'G' is what pairs share; give a schedule"),
         ({"wire": "f8"}, "wire 'f8' is not known"),
-        ({"deadline": 0.0}, "a deadline is a number of seconds above 0"),
+        ({"deadline": 0.0}, "a deadline must be a number of seconds above 0"),
         ({"key_file": "nowhere"}, "key file nowhere cannot be read"),
-        ({"listen": "nowhere.invalid"}, "'nowhere.invalid' is no address of this machine"),
+        ({"listen": "nowhere.invalid"}, "'nowhere.invalid' is not an address of this machine"),
     ],
 )
 def test_a_config_is_refused_in_one_line(tmp_path, given, line):

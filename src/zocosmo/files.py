@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Atomic writes: a file appears complete or not at all."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from zocosmo.errors import InputError
 
 
 def replace_file(to: Path, write: Callable[[Path], object]) -> None:
-    """Have `write` fill a file beside the target, flush it to disk, and rename it into place."""
+    """Have `write` fill a temporary file next to the target, flush it to disk, and rename it into place."""
     if not to.parent.is_dir():
         raise InputError(f"folder {to.parent} does not exist; make it first")
     draft = to.with_name(f".{os.getpid()}{to.suffix}")
@@ -25,7 +25,7 @@ def replace_file(to: Path, write: Callable[[Path], object]) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """So that the new name, too, outlives a power cut; not every system can open folders."""
+    """Makes the rename survive a power failure; not every system can open folders."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Logs: one file for a study, a row for each trial and checkpoint, and a header that says how it was made."""
+"""Logs: one file per study with a row for each trial and checkpoint, and a header that records its origin."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from zocosmo.files import replace_file
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADER = "zocosmo"  # the key of the header in a Parquet file
+HEADER = "zocosmo"  # key of the header in a Parquet file
 FORMATS = (".parquet", ".csv")
-TEXT = ("problem", "graph", "method", "seed")  # columns that are no numbers, even where they look like it
+TEXT = ("problem", "graph", "method", "seed")  # text columns, even if they look like numbers
 LIBRARIES = ("numpy", "scipy", "networkx", "pandas", "pyarrow", "scikit-learn")
-MODEL_LIBRARIES = ("torch", "transformers", "peft", "tokenizers")  # of logs about language models
+MODEL_LIBRARIES = ("torch", "transformers", "peft", "tokenizers")  # recorded for language models
 
 
 class Log(NamedTuple):
@@ -31,7 +31,7 @@ class Log(NamedTuple):
 
 
 def write_log(to: Path, log: Log) -> None:
-    """Parquet or, with the suffix .csv, text whose first line is the header after a #."""
+    """Parquet or, with suffix .csv, text whose first line is # and the header."""
     check_format(to)
     header = json.dumps(log.header, sort_keys=True)
     if to.suffix == ".csv":
@@ -46,7 +46,7 @@ def write_log(to: Path, log: Log) -> None:
 
 
 def has_log(folder: Path) -> bool:
-    """Whether the study of a folder is finished: a log is written when all trials are done."""
+    """Whether a folder's study is finished: the log is written when all trials are done."""
     return any((folder / f"log{suffix}").exists() for suffix in FORMATS)
 
 
@@ -70,13 +70,13 @@ def read_log(path: Path) -> Log:
             )
             return Log(rows, json.loads(first[2:]))
         except ValueError as error:
-            raise InputError(f"{path} is no whole log: {str(error).splitlines()[0]}") from None
+            raise InputError(f"{path} is not a complete log: {str(error).splitlines()[0]}") from None
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no Parquet file: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}") from None
     header = (table.schema.metadata or {}).get(HEADER.encode())
     if header is None:
         raise InputError(f"{path} has no header; is it a log of zocosmo run?")
@@ -85,11 +85,11 @@ def read_log(path: Path) -> Log:
 
 def check_format(path: Path) -> None:
     if path.suffix not in FORMATS:
-        raise InputError(f"a log ends in {' or '.join(FORMATS)}, got {path.name!r}")
+        raise InputError(f"the name of a log must end in {' or '.join(FORMATS)}, got {path.name!r}")
 
 
 def make_header(config: Mapping[str, Any], print_of_plan: str) -> dict[str, Any]:
-    """What made a log. No time of day: the same plan and code give the same bytes."""
+    """The origin of a log, without a timestamp: the same plan and code give the same bytes."""
     about_models = config.get("problem", {}).get("kind") == "llm"
     names = LIBRARIES + MODEL_LIBRARIES if about_models else LIBRARIES
     return {
@@ -101,14 +101,14 @@ def make_header(config: Mapping[str, Any], print_of_plan: str) -> dict[str, Any]
 
 
 def fingerprint(content: Any) -> str:
-    """A short name for anything that JSON can hold."""
+    """A short hash of any JSON value."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @lru_cache(maxsize=1)
 def source_hash() -> str:
-    """A hash of this package's source, names and contents."""
+    """A hash of this package's source files, names and contents."""
     root = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=16)
     for file in sorted(root.rglob("*.py")):

@@ -122,7 +122,7 @@ def test_a_batch_equals_its_draws_one_by_one():
 
 
 def test_blocks_of_two_sizes_do_not_share_an_array():
-    with pytest.raises(InputError, match="draw them apart"):
+    with pytest.raises(InputError, match="draw them separately"):
         balanced_support(Tape(0), np.arange(4), d=10, q=3)
 
 

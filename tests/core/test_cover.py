@@ -58,13 +58,13 @@ def test_the_error_bound_is_attained_and_cannot_be_beaten():
 
 
 def test_supports_of_two_spaces_are_refused():
-    with pytest.raises(InputError, match="single ones of one d"):
+    with pytest.raises(InputError, match="single supports of the same d"):
         find_gaps({0: support(2)}, {(1, 0): support(2, d=8)}, np.full((2, 2), 0.5))
 
 
 @pytest.mark.parametrize("target", [Support(np.array([[1, 2], [3, 4]]), 9), support(1, 2)])
 def test_a_batch_of_supports_is_refused(target):
-    with pytest.raises(InputError, match="single ones"):
+    with pytest.raises(InputError, match="single supports"):
         find_gaps({0: target}, {(1, 0): Support(np.array([[1, 5], [2, 6]]), 9)}, np.full((2, 2), 0.5))
 
 

@@ -67,7 +67,7 @@ def test_every_cut_is_noticed():
         (edited(24, 99), ForeignMessage, "session 63010203"),
         (edited(1, 77), CorruptMessage, "codec 77"),
         (edited(2, 9), CorruptMessage, "value type 9"),
-        (edited(3, 2), CorruptMessage, "seal 2"),
+        (edited(3, 2), CorruptMessage, "seal flag 2"),
         (edited(3, 1), SealBroken, "is sealed; give all nodes the same key file"),
         (edited(16, 0), CorruptMessage, "cannot hold 0 values"),
         (edited(16, 11), CorruptMessage, "cannot hold 11 values"),

@@ -72,5 +72,5 @@ def test_a_network_of_many_runs_does_not_overflow():
 
 @pytest.mark.parametrize("messages", [-1, 0.5, np.array([1, -1])])
 def test_messages_are_counted_in_whole_numbers(messages):
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="integers ≥ 0"):
         Ledger([(0, 1), (1, 0)]).charge(messages, MESSAGE)

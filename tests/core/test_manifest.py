@@ -50,7 +50,7 @@ def test_any_parameters_come_back(parameters):
         ({"codec": "indexed"}, "codec: ours 'values', theirs 'indexed'"),
         ({"protocol": 2}, "protocol: ours 1, theirs 2"),
         ({"n": 5}, "n: ours 4, theirs 5"),
-        ({"edges": ((0, 1), (1, 2), (2, 3))}, "edges: ours 4 edges, alone in 0-3, theirs 3 edges"),
+        ({"edges": ((0, 1), (1, 2), (2, 3))}, "edges: ours 4 edges (0-3 only here), theirs 3 edges"),
         ({"parameters": {**BASE.parameters, "eta": 0.2}}, "parameters.eta: ours 0.1, theirs 0.2"),
         ({"parameters": {"eta": 0.1, "beta": 0.0}}, "parameters.coupling: ours 'I', theirs absent"),
     ],

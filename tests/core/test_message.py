@@ -119,7 +119,7 @@ def test_the_number_of_delta_marks_must_be_that_of_values():
         )
     )
     data[0] = 0
-    with pytest.raises(CorruptMessage, match="0 coordinates are marked where 2"):
+    with pytest.raises(CorruptMessage, match="0 coordinates are marked, 2 were"):
         CODECS["delta"].decode(bytes(data), d=6, q=2, value=VALUE_TYPES["f16"])
 
 

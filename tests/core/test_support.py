@@ -2,6 +2,7 @@ import hashlib
 import itertools
 import random
 import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 from math import comb
 
@@ -199,7 +200,7 @@ def test_sizes_that_are_no_numbers_are_refused(d, q):
 
 @pytest.mark.parametrize("index", [[-1, 2], [2, 2], [3, 1], [1, 4], [[0, 1], [2, 2]], [0.5, 1], [], 3])
 def test_what_is_no_support_is_refused(index):
-    with pytest.raises(InputError, match=r"support is|must ascend"):
+    with pytest.raises(InputError, match=r"support must be|must ascend"):
         Support(np.array(index), 4)
 
 
@@ -241,3 +242,24 @@ def test_shift_in_place_touches_q_entries_and_keeps_the_dtype():
 def test_a_direction_takes_any_rule():
     u = draw_direction(Tape(0), 3, d=10, q=3, rule=balanced_support)
     assert (u.index.tolist(), u.signs.shape) == ([6], (1,))
+
+
+def test_directions_on_one_support_share_its_index_and_places():
+    u = draw_direction(Tape(0), np.arange(3), d=20, q=4)
+    x = np.arange(60.0).reshape(3, 20)
+    values = u.restrict(x)
+    v = u.with_signs(-u.signs)
+    assert v.index is u.index
+    assert v._flat(x) is u._flat(x) is u.pick(lambda rows: rows)._flat(x)
+    assert np.array_equal(v.restrict(x), values)
+    assert np.array_equal(v.shift(x, 1.0), u.shift(x, -1.0))
+
+
+def test_places_follow_the_index_and_the_shape_of_the_state():
+    u = draw_direction(Tape(0), np.arange(3), d=20, q=4)
+    x = np.arange(60.0).reshape(3, 20)
+    y = np.arange(120.0).reshape(2, 3, 20)
+    other = replace(u, index=u.index[::-1].copy())
+    for v, state in ((u, x), (u, y), (other, x), (u.pick(lambda rows: rows[1:]), x[1:])):
+        rows = np.broadcast_to(v.index, (*state.shape[:-1], 4))
+        assert np.array_equal(v.restrict(state), np.take_along_axis(state, rows, axis=-1))

@@ -62,7 +62,7 @@ def test_a_number_too_long_for_text_is_refused():
 
 @pytest.mark.parametrize("ids", [(-1,), (0, -3), (2**64,), (1.5,), (np.array([3, -1]),)])
 def test_a_bad_id_is_refused(ids):
-    with pytest.raises(InputError, match="id is a whole number"):
+    with pytest.raises(InputError, match="id must be an integer"):
         Tape(0).coins("support", *ids)
 
 

@@ -36,7 +36,7 @@ OTHERS = {  # by name: another config, or hash of the code, and what must be sai
     "q": (changed(methods=[{**COSMO[0], "q": 4}]), "q: rank 0 has 5, rank 1 4"),
     "graph": (
         changed(graphs=graphs(3, ["path"])),
-        "edges: rank 0 has 3 edges, alone in 0-2, rank 1 2 edges",
+        "edges: rank 0 has 3 edges (0-2 only here), rank 1 2 edges",
     ),
     "nodes": (changed(graphs=graphs(4, ["ring"])), "n: rank 0 has 3, rank 1 4"),
     "wire": (changed(wire="f32"), "value: rank 0 has 'f64', rank 1 'f32'"),
@@ -132,7 +132,7 @@ def test_ranks_that_differ_end_with_the_field_both_values_and_the_ranks(said, na
     error, text = line(said, f"other-{name}")
     assert error == "ManifestMismatch"
     assert OTHERS[name][1] in text
-    assert text.endswith("; start all ranks alike")
+    assert text.endswith("; start all ranks with the same settings")
 
 
 def test_another_version_of_the_code_is_refused(said):
@@ -143,7 +143,9 @@ def test_another_version_of_the_code_is_refused(said):
 
 
 def test_all_ranks_that_differ_are_named(said):
-    assert line(said, "other-two")[1] == "q: rank 0 has 5, ranks 1, 2 4; start all ranks alike"
+    assert (
+        line(said, "other-two")[1] == "q: rank 0 has 5, ranks 1, 2 4; start all ranks with the same settings"
+    )
 
 
 @pytest.mark.parametrize(

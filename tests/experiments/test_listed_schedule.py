@@ -48,11 +48,11 @@ def test_a_run_is_another_than_without_the_list(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("[1, 2]]]", "[1, 3]]]", "study.yaml:5: matching 1 pairs 1 and 3, which is no edge of Graph(n=4"),
+        ("[1, 2]]]", "[1, 3]]]", "study.yaml:5: matching 1 pairs 1 and 3, which is not an edge of Graph(n=4"),
         ("[[1, 2]]]", "[[1, 2], [2, 3]]]", "study.yaml:5: matching 1 pairs node 2 2 times"),
-        (", [[1, 2]]]", "]", "study.yaml:5: 1 matchings need as many weights, got 2"),
-        ("weights: [3, 1]", "weights: [3, -1]", "study.yaml:5: weight 1 must be a whole number from 1 on"),
-        ("weights: [3, 1]", "weights: [3, 0.5]", "study.yaml:5: weight 1 must be a whole number from 1 on"),
+        (", [[1, 2]]]", "]", "study.yaml:5: 1 matchings need one weight each, got 2"),
+        ("weights: [3, 1]", "weights: [3, -1]", "study.yaml:5: weight 1 must be an integer ≥ 1"),
+        ("weights: [3, 1]", "weights: [3, 0.5]", "study.yaml:5: weight 1 must be an integer ≥ 1"),
         (
             "weights: [3, 1]",
             "weight: [3, 1]",
@@ -61,7 +61,7 @@ def test_a_run_is_another_than_without_the_list(tmp_path):
         (
             ", weights: [3, 1]",
             "",
-            "study.yaml:5: a schedule of one's own lists matchings and weights; it lacks",
+            "study.yaml:5: a custom schedule lists matchings and weights; add",
         ),
         ("[[1, 2]]]", "[[0, 1]]]", "study.yaml:5: the listed pairs are not connected"),
         ("n: 4", "n: 5", "study.yaml:5: the listed pairs are not connected"),

@@ -44,7 +44,7 @@ def test_several_graphs_of_ones_own_stand_in_one_study():
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("{kind: edges, edges: ring}", "edges are pairs of nodes, such as 0-1,1-2; got 'ring'"),
+        ("{kind: edges, edges: ring}", "edges must be pairs of nodes, such as 0-1,1-2; got 'ring'"),
         ("{kind: edges, edges: '0-1,2-3'}", "not connected"),
         ("{kind: edges, edges: '0-1', n: 3}", "not connected"),
         ("{kind: edges, n: 3}", "edges"),

@@ -292,7 +292,7 @@ MISTAKES = {
     "--model ./nowhere": "model folder './nowhere' does not exist; give a folder, smollm2",
     "--task nothing": "task 'nothing' is not known; choose from sst2, qnli",
     "--nodes 65": "65 nodes cannot share 64 rows, some would have none; take 64 nodes or fewer",
-    "--set problem.split=dirichlet --set problem.skew=0.01 --nodes 30": "all left some node of 30 with fewer",
+    "--set problem.split=dirichlet --set problem.skew=0.01 --nodes 30": "all left one of 30 nodes with fewer",
     "--task long.yaml": "the word ' unbelievable' is",
     "--task empty.yaml": "empty.jsonl",
     "--set problem.rnak=3": "unknown key 'rnak' in problem, did you mean 'rank'?",
@@ -301,7 +301,7 @@ MISTAKES = {
     "--set rank": "--set rank: expected KEY=VALUE with dots in the key",
     "--set problem=3": "--set problem=3: problem must be a mapping, got 3",
     "--graph erdos_renyi": "graphs[0] lacks 'p'; give it: --set graphs.0.p=…",
-    "--nodes 1": "a ring graph needs at least 2 nodes, got 1; a node on its own is graph complete",
+    "--nodes 1": "a ring graph needs at least 2 nodes, got 1; use graph complete for a single node",
     "--set methods.1.q=3": "--set methods.1.q=3: methods has no entry '1'",
 }
 

@@ -33,15 +33,15 @@ from zocosmo.llm import CosmoConfig  # noqa: E402
         ({"mu": 0.0}, "mu must be a finite number above 0, got 0.0"),
         ({"momentum": 1.0}, "momentum must be a finite number at least 0 and below 1"),
         ({"learning_rate": -1.0}, "learning_rate must be a finite number at least 0"),
-        ({"tape_seed": 0.5}, "a seed is an integer, a string or 32 bytes, got float"),
+        ({"tape_seed": 0.5}, "a seed must be an integer, a string or 32 bytes, got float"),
         ({"graph": "erdos_renyi"}, "graph 'erdos_renyi' is not known; choose from ring, path"),
         ({"schedule": "often"}, "schedule 'often' is not known"),
         ({"coupling": "X"}, "coupling 'X' is not known"),
         ({"coupling": "G"}, "coupling 'G' is what pairs share; give a schedule"),
         ({"wire": "f8"}, "wire 'f8' is not known"),
-        ({"deadline": 0.0}, "a deadline is a number of seconds above 0"),
+        ({"deadline": 0.0}, "a deadline must be a number of seconds above 0"),
         ({"key_file": "nowhere"}, "key file nowhere cannot be read"),
-        ({"listen": "nowhere.invalid"}, "'nowhere.invalid' is no address of this machine"),
+        ({"listen": "nowhere.invalid"}, "'nowhere.invalid' is not an address of this machine"),
     ],
 )
 def test_a_config_is_refused_in_one_line(tmp_path, given, line):

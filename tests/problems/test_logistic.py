@@ -188,7 +188,7 @@ def test_a_state_that_ran_away_is_answered_without_a_warning():
         ({"batch": 2.5}, "batch must be a whole number"),
         ({"l2": -0.1}, "l2 must be a number ≥ 0, got -0.1"),
         ({"l2": float("inf")}, "l2 must be a number ≥ 0, got inf"),
-        ({"seed": 1.5}, "a seed is"),
+        ({"seed": 1.5}, "a seed must be"),
     ],
 )
 def test_a_bad_argument_is_refused(bad, says):

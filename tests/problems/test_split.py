@@ -77,7 +77,7 @@ def test_nodes_get_their_shares_of_a_class(seed):
 
 
 def test_a_split_that_cannot_be_drawn_is_given_up():
-    with pytest.raises(InputError, match=r"alpha = 0\.001 all left some node of 50 with fewer than 3"):
+    with pytest.raises(InputError, match=r"alpha = 0\.001 all left one of 50 nodes with fewer than 3"):
         split(LABELS, 50, how="dirichlet", alpha=0.001, tape=private(0), least=3)
 
 

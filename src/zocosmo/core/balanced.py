@@ -1,9 +1,9 @@
 """Balanced public schedule: every coordinate exactly once in an epoch   [eq:balanced_schedule]
 
-Up to d = 1024 an epoch's permutation of [d] is drawn outright: uniform but for ties of 64-bit words. Above
-that it is never written down: it is a keyed Feistel network over a·b ≥ d points, a = ⌈√d⌉, b = ⌈d/a⌉, whose
-round function is SipHash-2-4 under a key from the tape. Points past d walk on along their cycle until they
-fall below d (fewer than one in √d do). Any block of it costs O(q). docs/protocol.md has the rule to the bit.
+Up to d = 1024 an epoch's permutation of [d] is drawn in full: uniform except for ties of 64-bit words. Above
+that it is never stored: it is a keyed Feistel network over a·b ≥ d points, a = ⌈√d⌉, b = ⌈d/a⌉, whose round
+function is SipHash-2-4 under a key from the tape. Points at d or above are permuted again until they fall
+below d (cycle walking; fewer than one in √d). A block costs O(q). docs/protocol.md gives the exact bits.
 """
 
 import math
@@ -15,7 +15,7 @@ from zocosmo.core.support import Support, check_size
 from zocosmo.core.tape import BLOCK_WORDS, Coins, Ids, Tape, Words, id_words
 from zocosmo.errors import InputError
 
-MAX_DRAWN = 1024  # coordinates of a permutation that is drawn outright
+MAX_DRAWN = 1024  # largest d whose permutation is drawn in full
 FEISTEL_ROUNDS = 10
 
 
@@ -28,7 +28,7 @@ def epoch_length(d: int, q: int) -> int:
 def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     """Block t mod K of epoch ⌊t/K⌋: q coordinates, fewer in an epoch's last round when q does not divide d.
 
-    Further ids (an edge, a node) give each of them an epoch permutation of its own.
+    Further ids (an edge, a node) each get their own epoch permutation.
 
     >>> [balanced_support(Tape(0), t, d=10, q=3).index.tolist() for t in range(4)]
     [[4, 8, 9], [0, 2, 7], [1, 3, 5], [6]]
@@ -41,7 +41,7 @@ def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     size = int(sizes.min(initial=q))
     if size != sizes.max(initial=size):
         raise InputError(
-            f"rounds of {size} and of {sizes.max()} coordinates fit no one array; draw them apart"
+            f"rounds of {size} and of {sizes.max()} coordinates do not fit one array; draw them separately"
         )
     points = start[..., None] + np.arange(size, dtype=np.uint64)
     block = _drawn(coins, points, d) if d <= MAX_DRAWN else permute(points, coins.words(2), d)
@@ -49,7 +49,7 @@ def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
 
 
 def _drawn(coins: Coins, points: Words, d: int) -> Words:
-    """π(points) where π is drawn outright; all d entries of it are held for some streams at a time."""
+    """π(points) where π is drawn in full; all d entries are held for a block of streams at a time."""
 
     def draw(block: Coins, wanted: Words) -> Words:
         return np.take_along_axis(block.permutation(d), wanted.view(np.int64), axis=-1).view(np.uint64)
@@ -79,7 +79,7 @@ class _Grid(NamedTuple):
         return cls(np.uint64(a), np.uint64(-(-d // a)))
 
     def shuffle(self, points: Words, k0: Words, k1: Words) -> Words:
-        """One pass of the network: a bijection of the a · b points. Halves are added to in turn."""
+        """One pass of the network: a bijection of the a · b points that updates the two halves in turn."""
         right = points // self.a
         left = points - right * self.a
         for i in range(FEISTEL_ROUNDS):
@@ -97,7 +97,7 @@ def siphash(k0: Words, k1: Words, word: Words) -> Words:
     v0, v1 = k0 ^ np.uint64(0x736F6D6570736575), k1 ^ np.uint64(0x646F72616E646F6D)
     v2, v3 = k0 ^ np.uint64(0x6C7967656E657261), k1 ^ np.uint64(0x7465646279746573)
     spare = np.empty_like(v0)
-    length = np.uint64(8 << 56)  # the second block of an 8-byte message holds its length alone
+    length = np.uint64(8 << 56)  # the second block of an 8-byte message holds only its length
     for block in (word, length):
         v3 ^= block
         _sip_rounds(2, v0, v1, v2, v3, spare)
@@ -111,7 +111,7 @@ def siphash(k0: Words, k1: Words, word: Words) -> Words:
 
 
 def _sip_rounds(count: int, v0: Words, v1: Words, v2: Words, v3: Words, spare: Words) -> None:
-    """In place: new arrays for each of the 26 operations would cost more than the operations."""
+    """In place: allocating arrays for the 26 operations would cost more than the operations."""
     for _ in range(count):
         v0 += v1
         _rotate(v1, 13, spare)

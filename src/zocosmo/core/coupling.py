@@ -1,6 +1,6 @@
 """Couplings: what the pairs of one matching share   [eq:corr_operators, PROTOCOL.md]
 
-A coupling is two facts. G and S see the same supports, and S and I the same signs, draw for draw.
+A coupling is two flags. G and S draw the same supports; S and I draw the same signs.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from zocosmo.core.tape import Ids, Tape
 
 @dataclass(frozen=True)
 class Coupling:
-    """Whether each pair draws a support of its own, and signs of its own."""
+    """Whether each pair draws its own support, and its own signs."""
 
     name: str
     own_support: bool
@@ -24,10 +24,10 @@ class Coupling:
     def directions(
         self, tape: Tape, t: Ids, i: Ids, j: Ids, *, d: int, q: int, rule: SupportRule = draw_support
     ) -> Direction:
-        """u_e for each pair e = {i, j} of round t; both ends get the same, whichever calls itself i.
+        """u_e for each pair e = {i, j} of round t; the order of i and j does not matter.
 
-        Arrays of i and j give one direction for each pair. What the pairs share is drawn once and
-        broadcasts. `rule` is how supports are drawn: `draw_support` or `balanced_support`.
+        Arrays of i and j give one direction per pair. What the pairs share is drawn once and broadcast.
+        `rule` draws the supports: `draw_support` or `balanced_support`.
 
         >>> u = COUPLINGS["S"].directions(Tape(0), 3, np.array([0, 2]), np.array([1, 3]), d=32, q=4)
         >>> u.index.shape, u.signs.shape
@@ -49,21 +49,21 @@ class Coupling:
         rule: SupportRule = draw_support,
         nodes: NDArray[np.int64] | None = None,
     ) -> Direction:
-        """`directions` at every node of matchings, partners of shape (…, n), drawn once for each pair.
+        """`directions` at every node of matchings, partners of shape (…, n), drawn once per pair.
 
-        Both ends get their pair's; what all pairs share has one row for all nodes. Idle nodes, which ask
-        nothing, get the first coordinates. `nodes` says whose partners these are, where they are not all.
+        Both ends get their pair's direction; what all pairs share has one row for all nodes. Idle nodes make
+        no queries and get the first coordinates. `nodes` lists the nodes if `partners` covers only some.
         """
         lead = partners.shape[:-1]
         here = np.arange(partners.shape[-1]) if nodes is None else nodes
-        drawn = partners > here  # the lower end of each pair, or the one that is here
+        drawn = partners > here  # the lower end of each pair, or its only end in `nodes`
         if nodes is not None:
             drawn |= (partners < here) & ~np.isin(partners, nodes)
         at = np.nonzero(drawn)
         tapes = Tape.of_keys(np.broadcast_to(tape.keys, (*lead, tape.keys.shape[-1]))[at[:-1]])
         own, other = here[at[-1]], partners[at]
         rounds, ids = np.broadcast_to(t, lead)[at[:-1]], (np.minimum(own, other), np.maximum(own, other))
-        there = np.minimum(np.searchsorted(here, other), here.size - 1)  # their row; ours again if elsewhere
+        there = np.minimum(np.searchsorted(here, other), here.size - 1)  # the partner's row, or our own
         there = np.where(here[there] == other, there, at[-1])
         whole = tape[..., None], np.asarray(t)[..., None]
         support = rule(tapes, rounds, *ids, d=d, q=q) if self.own_support else rule(*whole, d=d, q=q)

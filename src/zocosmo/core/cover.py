@@ -1,4 +1,4 @@
-"""One-hop compatibility: is what is sent enough to mix exactly?   [thm:one_hop_compatibility]"""
+"""One-hop compatibility: do the messages suffice to mix exactly?   [thm:one_hop_compatibility]"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,14 +10,13 @@ from zocosmo.core.support import Support
 from zocosmo.errors import InputError, SupportMismatch, check_whole
 
 Targets = Mapping[int, Support]  # receiver → K, the support it mixes on
-Sent = Mapping[tuple[int, int], Support]  # (sender, receiver) → S, the support of that message
+SentSupports = Mapping[tuple[int, int], Support]  # (sender, receiver) → S, the support of that message
 
 
 class Gap(NamedTuple):
     """Coordinates that a receiver mixes on and a sender's message lacks.
 
-    `error` is what every decoder must risk on each of them when peer states are at most `radius` in size:
-    |w_ij| · R, the minimax error of the theorem.
+    `error` is the theorem's minimax error on each of them, |w_ij| · R, when |x_j| ≤ R = `radius`.
     """
 
     receiver: int
@@ -26,10 +25,12 @@ class Gap(NamedTuple):
     error: float
 
 
-def find_gaps(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: float = 1.0) -> list[Gap]:
-    """Every link whose message falls short; none means that mixing is exact.
+def find_gaps(
+    targets: Targets, sent: SentSupports, weights: NDArray[Any], *, radius: float = 1.0
+) -> list[Gap]:
+    """Every link whose message lacks coordinates; an empty list means that mixing is exact.
 
-    Only peers j ≠ i with w_ij ≠ 0 must be covered, and a message that is not sent covers nothing.
+    Only peers j ≠ i with w_ij ≠ 0 are required. A message that is not sent covers nothing.
 
     >>> K, S = Support(np.array([1, 2]), d=4), Support(np.array([2, 3]), d=4)
     >>> find_gaps({0: K}, {(1, 0): S}, np.full((2, 2), 0.5), radius=3.0)
@@ -41,7 +42,7 @@ def find_gaps(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: fl
             f"weights must be a square matrix of finite numbers, got {W.dtype} of shape {W.shape}"
         )
     if not radius >= 0:
-        raise InputError(f"a radius is 0 or more, got {radius}")
+        raise InputError(f"radius must be 0 or more, got {radius}")
     gaps = []
     for receiver, target in sorted(targets.items()):
         check_whole("a receiver", receiver, 0, len(W) - 1)
@@ -54,11 +55,11 @@ def find_gaps(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: fl
     return gaps
 
 
-def check_cover(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: float = 1.0) -> None:
-    """Nothing where mixing is exact; else an error that names the first gap and how many there are."""
+def check_cover(targets: Targets, sent: SentSupports, weights: NDArray[Any], *, radius: float = 1.0) -> None:
+    """Raise SupportMismatch, naming the first gap and their number, unless mixing is exact."""
     gaps = find_gaps(targets, sent, weights, radius=radius)
     if gaps:
-        first, more = gaps[0], f" ({len(gaps) - 1} more links fall short)" if len(gaps) > 1 else ""
+        first, more = gaps[0], f" ({len(gaps) - 1} more links have gaps)" if len(gaps) > 1 else ""
         raise SupportMismatch(
             f"node {first.receiver} mixes on {targets[first.receiver].q} coordinates, but the message from "
             f"node {first.sender} lacks {first.missing.size} of them (first: {first.missing[0]}), an error "
@@ -69,7 +70,7 @@ def check_cover(targets: Targets, sent: Sent, weights: NDArray[Any], *, radius: 
 def _missing(target: Support, sent: Support | None) -> NDArray[np.int64]:
     for support in (target, sent):
         if support is not None and (support.index.ndim != 1 or support.d != target.d):
-            raise InputError(f"supports to compare are single ones of one d, got {target!r} and {sent!r}")
+            raise InputError(f"compare single supports of the same d, got {target!r} and {sent!r}")
     if sent is None:
         return target.index
     return np.setdiff1d(target.index, sent.index, assume_unique=True)

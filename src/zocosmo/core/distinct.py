@@ -1,7 +1,7 @@
 """The first k distinct values of a stream of coins, for many streams at once, in O(k) each.
 
-What `support` draws   [PROTOCOL.md]. A stream is read a little past k words, the first k values are sorted,
-and the few that repeat are replaced by the next new ones of the same stream.
+This draws a support   [PROTOCOL.md]. Slightly more than k words of a stream are read, the first k values are
+sorted, and the few repeats are replaced by the next new values of the same stream.
 """
 
 import math
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from zocosmo.core.tape import BLOCK_WORDS, Coins, Words
 
-RADIX_LENGTH = 2048  # values in a row from which a radix sort pays
+RADIX_LENGTH = 2048  # row length from which a radix sort is faster
 
-REJECTED = np.uint64(2**64 - 1)  # no value below d looks like it
+REJECTED = np.uint64(2**64 - 1)  # marks a rejected word: never a value below d
 
 Index = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 def first_distinct(coins: Coins, d: int, k: int) -> Index:
-    """The k first distinct values of below(d) in each stream, ascending: shape (…, k)."""
+    """The first k distinct values of below(d) in each stream, ascending: shape (…, k)."""
     if k == 0:
         return np.empty((*coins.shape, 0), np.int64)
     count = _first_guess(d, k)
@@ -37,14 +37,14 @@ def _first_distinct(coins: Coins, d: int, k: int, count: int) -> Index:
 
 
 def _first_guess(d: int, k: int) -> int:
-    """Words that nearly always hold k distinct values: their mean number and six standard deviations."""
+    """Words that almost always contain k distinct values: the mean plus six standard deviations."""
     mean = -math.log1p(-k / d) * d / (1 - (2**64 % d) / 2**64)
     return int(mean + 6 * math.sqrt(max(0.0, mean - k))) + 2
 
 
 def _below(words: Words, d: int) -> Words:
-    """below(d) applied along each row: accepted values first, then REJECTED for each word that was not."""
-    multiple = words // np.uint64(d)  # w − ⌊w/d⌋·d: NumPy divides by a scalar faster than it takes remainders
+    """below(d) applied along each row: accepted values first, then REJECTED for each rejected word."""
+    multiple = words // np.uint64(d)  # w − ⌊w/d⌋·d: in NumPy faster than a remainder by a scalar
     multiple *= np.uint64(d)
     values: Words = np.subtract(words, multiple, out=multiple)
     limit = 2**64 - 2**64 % d
@@ -56,9 +56,9 @@ def _below(words: Words, d: int) -> Words:
 
 
 def _distinct_head(values: Words, d: int, k: int) -> tuple[Words, Flags]:
-    """The k first distinct values of each row, ascending, and whether the row held that many.
+    """The first k distinct values of each row, ascending, and whether the row has that many.
 
-    The first k values are sorted; those that repeat free a slot, and the next new values of the row fill it.
+    The first k values are sorted; the next new values of the row replace those that repeat.
     """
     head = _sorted(values[:, :k], d)
     complete: Flags = head[:, -1] < np.uint64(d)
@@ -74,7 +74,7 @@ def _distinct_head(values: Words, d: int, k: int) -> tuple[Words, Flags]:
     done = complete[row]
     head[row[done], slot[done]] = values[short, k:][fresh & complete[short, None]]
     merged = head[short]  # a view of the only row, or a copy of some
-    merged.sort(axis=1, kind="stable")  # nearly sorted already: cheap for a merging sort
+    merged.sort(axis=1, kind="stable")  # nearly sorted: cheap for a merge sort
     if len(head) > 1:
         head[short] = merged
     return head, complete
@@ -96,7 +96,7 @@ def _is_fresh(tail: Words, head: Words, d: int) -> Flags:
 
 
 def _row_keys(values: Words, d: int) -> Words:
-    """row · d + value: distinct across rows, and in order where each row is."""
+    """row · d + value: distinct across rows, and ascending if each row is."""
     if len(values) == 1:
         return values.ravel()
     base = np.arange(len(values), dtype=np.uint64) * np.uint64(d)
@@ -105,8 +105,8 @@ def _row_keys(values: Words, d: int) -> Words:
 
 
 def _sorted(values: Words, d: int) -> Words:
-    """Each row ascending. Values are uniform below d: a radix sort by their top 16 bits nearly orders a long
-    row, and a merging sort ends it, in a quarter of the time of a general sort."""
+    """Each row ascending. Values are uniform below d, so a radix sort by the top 16 bits nearly orders a long
+    row and a merge sort finishes it, in a quarter of the time of a general sort."""
     if values.shape[1] < RADIX_LENGTH:
         return np.sort(values, axis=1)
     shift, out = np.uint64(max(0, (d - 1).bit_length() - 16)), np.empty_like(values)

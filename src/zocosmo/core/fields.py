@@ -1,7 +1,7 @@
-"""Head fields: what stands before the values of a message and says where they belong.
+"""Head fields: the part of a message before the values, which says where they belong.
 
-A field knows its length from (d, q) alone, so a message's cost is a formula and its bytes can be checked
-before they are read. Bits are filled from the least significant on, and padded to a whole byte with zeros.
+The length of a field depends only on (d, q), so a message's cost is a formula and its length is checked
+before it is parsed. Bits are packed least significant first and padded with zeros to a whole byte.
 """
 
 from dataclasses import dataclass
@@ -20,24 +20,23 @@ Flags = NDArray[np.uint8]  # one bit in each entry
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What crosses a link: values in the order of their support, and what their codec adds."""
+    """What crosses a link: values in the order of their support, and what the codec sends with them."""
 
     values: NDArray[Any]
-    index: Index | None = None  # where the codec sends coordinates
-    seed: int | None = None  # where it sends a seed
-    scale: bytes = b""  # where the wire sends one
+    index: Index | None = None  # if the codec sends coordinates
+    seed: int | None = None  # if the codec sends a seed
+    scale: bytes = b""  # if the wire sends a scale
 
     def __post_init__(self) -> None:
-        for name in ("values", "index"):
-            given = getattr(self, name)
+        for name, given in (("values", self.values), ("index", self.index)):
             if type(given) is not np.ndarray and given is not None:
                 object.__setattr__(self, name, np.asarray(given))
 
 
 class Field(Protocol):
-    """`bits` is the length less padding, `pack` makes it, `unpack` reads it back or raises a MessageError."""
+    """`bits` is the length without padding; `unpack` reads what `pack` wrote, or raises a MessageError."""
 
-    carries: str  # which part of a Message it sends besides the values: "index", "seed" or ""
+    carries: str  # the part of a Message sent besides the values: "index", "seed" or ""
 
     def count(self, d: int, q: int) -> int: ...
     def bits(self, d: int, q: int) -> Bits: ...
@@ -64,7 +63,7 @@ class Nothing:
 
 
 class Everything(Nothing):
-    """All d values, so there is nothing to say."""
+    """All d values: no coordinates needed."""
 
     def count(self, d: int, q: int) -> int:
         return d
@@ -104,7 +103,7 @@ class Integers(Nothing):
 
     @staticmethod
     def _dtype(d: int) -> np.dtype[Any]:
-        return np.dtype("<u4" if d <= 2**32 else "<i8")  # signed: what is not below 2^63 reads as negative
+        return np.dtype("<u4" if d <= 2**32 else "<i8")  # signed: 2^63 and above read as negative
 
 
 class BitList(Nothing):
@@ -124,10 +123,10 @@ class BitList(Nothing):
 
 
 class EliasFano(Nothing):
-    """Coordinates by their gaps g_k = s_k − k, which rise from 0 to at most d − q.
+    """Coordinates by their gaps g_k = s_k − k, which never decrease and lie between 0 and d − q.
 
-    The `low` lowest bits of each g_k are sent as they are. What is left above them rises by little over the
-    whole message and is sent as q marks in a row of q + ⌊(d − q) / 2^low⌋ bits: unary differences.
+    The `low` lowest bits of each g_k are sent as they are. The high parts ⌊g_k / 2^low⌋ grow slowly and are
+    sent as unary differences: q marks in a row of q + ⌊(d − q) / 2^low⌋ bits.
     """
 
     carries = "index"
@@ -149,28 +148,28 @@ class EliasFano(Nothing):
         flags = unpack_flags(head, self.bits(d, q).indices)
         marks = np.flatnonzero(flags[q * low :])
         if marks.size != q:
-            raise CorruptMessage(f"{marks.size} coordinates are marked where {q} were announced")
+            raise CorruptMessage(f"{marks.size} coordinates are marked, {q} were announced")
         gaps = ((marks - np.arange(q)) << low) + join_bits(flags[: q * low], low, q)
         return Message(values, accepted_index(gaps + np.arange(q), d))
 
     @staticmethod
     def _low(d: int, q: int) -> int:
-        """⌊log₂ of the mean gap⌋, which keeps the row of marks between q and 3q bits."""
+        """⌊log₂ of the mean gap⌋: the row of marks then has q to 3q bits."""
         return max(0, ((d - q + 1) // q).bit_length() - 1)
 
 
 def checked_index(message: Message, d: int) -> Index:
-    """The coordinates to send: as many as values, ascending, below d."""
+    """The coordinates to send: one per value, ascending, below d."""
     index = message.index
     if index is None or index.shape != message.values.shape or index.dtype.kind not in "iu":
-        raise InputError(f"{message.values.size} values need as many whole coordinates, got {index}")
+        raise InputError(f"{message.values.size} values need one integer coordinate each, got {index}")
     if not ascends_below(index, d):
         raise InputError(f"coordinates must ascend from 0 to below d = {d}, got {index[:4].tolist()}…")
     return index.astype(np.int64, copy=False)
 
 
 def accepted_index(index: NDArray[Any], d: int) -> NDArray[Any]:
-    """The coordinates received, if a sender could have meant them."""
+    """The coordinates received, if they are valid."""
     if not ascends_below(index, d):
         raise CorruptMessage(f"the coordinates do not ascend from 0 to below d = {d}")
     return index

@@ -1,15 +1,15 @@
-"""Frames: a message with a 32-byte header that says what it is and proves that it arrived whole.
+"""Frames: a message with a 32-byte header that identifies it and a checksum over both.
 
     byte 0      version, 2            byte 16–20   number of values, 40 bits
     byte 1      codec                 byte 21–23   sequence, 24 bits
     byte 2      value type            byte 24–27   first 4 bytes of the session's fingerprint
-    byte 3      1 if sealed, else 0   byte 28–31   CRC-32C of bytes 0–27 and all that follows byte 31
-    byte 4–7    sender, u32           byte 32–     the message, laid out by its codec, perhaps sealed
+    byte 3      1 if sealed, else 0   byte 28–31   CRC-32C of bytes 0–27 and of all bytes after 31
+    byte 4–7    sender, u32           byte 32–     the message, laid out by its codec, sealed if byte 3 is 1
     byte 8–15   round, u64
 
 All integers are little-endian. The sequence counts the messages of one sender over one link within a round.
-Refusals come in this order: too short, other version, checksum, other session, unknown codec or value type,
-impossible count, not the frame expected, broken seal, wrong length, and last what the codec finds.
+Checks run in this order: too short, other version, checksum, other session, unknown codec or value type,
+impossible count, not the frame expected, broken seal, wrong length, and last the codec's own checks.
 """
 
 import struct
@@ -43,7 +43,7 @@ _VALUE_BY_ID = {value.wire_id: value for value in VALUE_TYPES.values()}
 
 
 class Header(NamedTuple):
-    """What a frame says of its message, besides the session."""
+    """The fields of a frame's header, except the session."""
 
     codec: Codec
     value: ValueType
@@ -61,14 +61,14 @@ class Sealing(Protocol):
 
 
 def frame(header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None) -> bytes:
-    """The message with its header; `session` is the fingerprint that the peers agreed on."""
+    """The message with its header; `session` is the fingerprint of the peers' manifest."""
     return b"".join(frame_parts(header, message, d=d, session=session, seal=seal))
 
 
 def frame_parts(
     header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None
 ) -> tuple[bytes, bytes]:
-    """A frame as its header and what follows it, for those who copy them into a buffer of their own."""
+    """A frame as header and body, for callers that copy them into their own buffer."""
     codec, value_type, round_, sender, size, sequence = header
     head = _pack(header, session, sealed=seal is not None)
     if size != message.values.size:
@@ -80,7 +80,7 @@ def frame_parts(
 
 
 def _checksummed(head: bytes, body: bytes) -> bytes:
-    """A header made whole by the checksum over itself and what follows it."""
+    """The header with its checksum, which covers header and body."""
     return head + _CHECKSUM.pack(extend(value(head), body))
 
 
@@ -92,9 +92,12 @@ def unframe(
     expect: Header | None = None,
     seal: Sealing | None = None,
 ) -> tuple[Header, Message]:
-    """Header and message of a frame that is whole, of this session and, if given, the one expected."""
+    """Header and message of a frame that is intact, of this session and, if given, the one expected."""
     _check_session(session)
-    start, body = bytes(data[:_HEAD_BYTES]), bytes(data[_HEAD_BYTES:])  # what is checked now cannot change
+    start, body = (
+        bytes(data[:_HEAD_BYTES]),
+        bytes(data[_HEAD_BYTES:]),
+    )  # copies, so that checked bytes cannot change
     if (
         len(start) == _HEAD_BYTES
         and expect
@@ -114,7 +117,7 @@ def unframe(
 
 
 def _pack(header: Header, session: bytes, *, sealed: bool) -> bytes:
-    """The bytes of a header, but for the checksum."""
+    """The bytes of a header without the checksum."""
     codec, value_type, round_, sender, size, sequence = header
     ids = FRAME_VERSION, codec.wire_id, value_type.wire_id, sealed
     try:
@@ -122,7 +125,7 @@ def _pack(header: Header, session: bytes, *, sealed: bool) -> bytes:
             return _HEADER.pack(*ids, sender, round_, size | sequence << _SIZE_BITS, session[:4])
     except (struct.error, TypeError):
         pass
-    check_whole("a round", round_, 0, 2**64 - 1)  # one of these says what cannot be packed
+    check_whole("a round", round_, 0, 2**64 - 1)  # one of these names what cannot be packed
     check_whole("a sender", sender, 0, 2**32 - 1)
     check_whole("a sequence", sequence, 0, 2**_SEQUENCE_BITS - 1)
     check_whole("a number of values", size, 0, 2**_SIZE_BITS - 1)
@@ -131,9 +134,9 @@ def _pack(header: Header, session: bytes, *, sealed: bool) -> bytes:
 
 
 def _parsed(start: bytes, body: bytes, d: int, session: bytes) -> Header:
-    """The header of a frame of this session, if it can be one."""
+    """The header of a frame of this session; an error if it is not one."""
     if len(start) < _HEAD_BYTES:
-        raise TruncatedMessage(f"a frame has a header of {_HEAD_BYTES} bytes, got {len(start)} bytes in all")
+        raise TruncatedMessage(f"a frame starts with a header of {_HEAD_BYTES} bytes, got {len(start)} bytes")
     version, codec_id, value_id, sealed, sender, round_, counts, tag = _HEADER.unpack_from(start)
     if version != FRAME_VERSION:
         raise ForeignMessage(f"frame of version {version}, expected {FRAME_VERSION}; run the same release")
@@ -141,7 +144,7 @@ def _parsed(start: bytes, body: bytes, d: int, session: bytes) -> Header:
     if tag != session[:4]:
         raise ForeignMessage(f"frame of session {tag.hex()}, expected {session[:4].hex()}; compare manifests")
     if codec_id not in _CODEC_BY_ID or value_id not in _VALUE_BY_ID or sealed > 1:
-        raise CorruptMessage(f"codec {codec_id}, value type {value_id}, seal {sealed}: not all are known")
+        raise CorruptMessage(f"unknown codec {codec_id}, value type {value_id} or seal flag {sealed}")
     size, sequence = counts & (1 << _SIZE_BITS) - 1, counts >> _SIZE_BITS
     header = Header(_CODEC_BY_ID[codec_id], _VALUE_BY_ID[value_id], round_, sender, size, sequence)
     d, _ = check_size(d, 1)
@@ -153,7 +156,7 @@ def _parsed(start: bytes, body: bytes, d: int, session: bytes) -> Header:
 def _check_sum(start: bytes, body: bytes) -> None:
     if start != _checksummed(start[: _HEADER.size], body):
         raise CorruptMessage(
-            f"checksum of a {len(start) + len(body)}-byte frame does not match; it was damaged on its way"
+            f"checksum of a {len(start) + len(body)}-byte frame does not match; it was damaged in transit"
         )
 
 
@@ -166,15 +169,13 @@ def _check_sealed(start: bytes, header: Header, seal: Sealing | None) -> None:
 
 
 def check_header(got: Header, expect: Header) -> None:
-    """An error that names the first field in which a frame is not the one expected."""
-    if got == expect:
-        return
-    for name, here, there in zip(Header._fields, got, expect, strict=True):
+    """Raise ForeignMessage, naming the first field that differs from the frame expected."""
+    shown = [(header.codec.name, header.value.name, *header[2:]) for header in (got, expect)]
+    for name, here, there, *texts in zip(Header._fields, got, expect, *shown, strict=True):
         if here != there:
-            here, there = (getattr(side, "name", side) for side in (here, there))
-            raise ForeignMessage(f"frame from node {got.sender} has {name} {here}, expected {there}")
+            raise ForeignMessage(f"frame from node {got.sender} has {name} {texts[0]}, expected {texts[1]}")
 
 
 def _check_session(session: bytes) -> None:
     if len(session) != 32:
-        raise InputError(f"a session is a manifest's fingerprint of 32 bytes, got {len(session)} bytes")
+        raise InputError(f"session must be a manifest's fingerprint of 32 bytes, got {len(session)} bytes")

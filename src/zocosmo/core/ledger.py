@@ -1,4 +1,4 @@
-"""The ledger: bits by directed link and by kind. The one place where bits are added up."""
+"""The ledger: bits by directed link and by kind. All bits are added up here."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Counts = NDArray[np.int64]
 class Ledger:
     """Bits sent over each directed link (sender, receiver), split as in `Bits`.
 
-    `shape` are leading axes: one ledger for each of many runs, charged together.
+    `shape` gives leading axes: one ledger for each of many runs, charged together.
 
     >>> ledger = Ledger([(0, 1), (1, 0)])
     >>> ledger.charge(1, Bits(values=262144, framing=256))
@@ -30,7 +30,7 @@ class Ledger:
         self.links = tuple((int(i), int(j)) for i, j in links)
         self._place = {link: k for k, link in enumerate(self.links)}
         if len(self._place) != len(self.links):
-            raise InputError(f"a ledger has each directed link once, got {len(self.links)} with repeats")
+            raise InputError(f"a ledger lists each directed link once, got {len(self.links)} with repeats")
         self.counts: Counts = np.zeros((*shape, len(self.links), len(Bits._fields)), np.int64)
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class Ledger:
         """Add `bits` for each message; `messages` counts them by link and broadcasts to (…, links)."""
         counted = np.asarray(messages)
         if counted.dtype.kind not in "iub" or (counted < 0).any():
-            raise InputError(f"messages are counted in whole numbers from 0 on, got {messages!r}")
+            raise InputError(f"numbers of messages must be integers ≥ 0, got {messages!r}")
         for kind, amount in enumerate(bits):
             if amount:
                 self.counts[..., kind] += counted.astype(np.int64) * amount
@@ -78,13 +78,13 @@ class Ledger:
     def _at(self, sender: int, receiver: int) -> int:
         if (sender, receiver) not in self._place:
             raise InputError(
-                f"there is no link from node {sender} to node {receiver}; charge links of the graph only"
+                f"there is no link from node {sender} to node {receiver}; charge only links of the graph"
             )
         return self._place[sender, receiver]
 
 
 def _as_bits(counts: Counts) -> Bits:
-    """Sums over all but the last axis. Halves are added apart: 64 bits hold a link, not a network of runs."""
+    """Sums over all but the last axis. 32-bit halves are summed separately: the total may exceed 64 bits."""
     rows = counts.reshape(-1, len(Bits._fields))
     high, low = (rows >> 32).sum(axis=0).tolist(), (rows & (2**32 - 1)).sum(axis=0).tolist()
     return Bits(*((a << 32) + b for a, b in zip(high, low, strict=True)))

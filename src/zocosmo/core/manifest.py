@@ -1,4 +1,4 @@
-"""Session manifest: everything that two peers must share before the first round, and its fingerprint."""
+"""Session manifest: everything that peers must agree on before the first round, and its fingerprint."""
 
 import hashlib
 import json
@@ -30,9 +30,9 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Manifest:
-    """What a session is. Manifests are equal where their bytes are, and so their fingerprints."""
+    """What a session is. Manifests are equal if their bytes are."""
 
-    seed_commitment: str  # Tape.commitment(): names the seed without showing it
+    seed_commitment: str  # Tape.commitment(): identifies the seed without revealing it
     d: int
     q: int
     method: str
@@ -41,20 +41,20 @@ class Manifest:
     schedule: str = ""
     codec: str = "values"
     value: str = "f32"
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)  # the method's own, all of them public
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)  # of the method; all public
     protocol: int = PROTOCOL_VERSION
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if each.type is str and not isinstance(getattr(self, each.name), str):
-                raise InputError(f"manifest field {each.name} is text, got {getattr(self, each.name)!r}")
+            if each.type is str and not isinstance(given := vars(self)[each.name], str):
+                raise InputError(f"manifest field {each.name} must be text, got {given!r}")
         d, q = check_size(self.d, self.q)
         n, protocol = check_whole("n", self.n, 1), check_whole("protocol", self.protocol, 1)
         edges = tuple(
             (check_whole("a node", i, 0, n - 1), check_whole("a node", j, 0, n - 1)) for i, j in self.edges
         )
         if list(edges) != sorted({(i, j) for i, j in edges if i < j}):
-            raise InputError("a manifest lists each edge once, as ascending pairs in lexicographic order")
+            raise InputError("edges must be distinct ascending pairs in lexicographic order; use Graph.edges")
         check_known("codec", self.codec, CODECS)
         check_known("value type", self.value, VALUE_TYPES)
         for name, value in self.parameters.items():
@@ -72,13 +72,12 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Canonical bytes: JSON with sorted keys, no spaces, ASCII, and floats in hexadecimal."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain["parameters"] = {name: _exact(value) for name, value in self.parameters.items()}
-        return _canonical(plain).encode("ascii")
+        parameters = {name: _exact(value) for name, value in self.parameters.items()}
+        return _canonical({**vars(self), "parameters": parameters}).encode("ascii")
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Manifest":
-        """Back from `to_bytes`; anything that it would not have written is a MessageError."""
+        """The inverse of `to_bytes`; a MessageError for bytes that it would not have written."""
         try:
             plain = json.loads(data.decode("ascii"))
             plain["parameters"] = {name: _inexact(value) for name, value in plain["parameters"].items()}
@@ -91,11 +90,11 @@ class Manifest:
         return manifest
 
     def fingerprint(self) -> bytes:
-        """32 bytes that stand for the whole manifest; frames carry the first four."""
+        """32 bytes that identify the manifest; frames carry the first four."""
         return hashlib.blake2b(self.to_bytes(), digest_size=32, person=b"zo-cosmo sess v1").digest()
 
     def differences(self, theirs: "Manifest") -> list[Difference]:
-        """Field by field, what differs; a method's parameters each count as a field."""
+        """The fields that differ; each parameter of a method counts as a field."""
         ours, other = dict(self._flat()), dict(theirs._flat())
         texts = [{name: _canonical(value) for name, value in side.items()} for side in (ours, other)]
         names = [*ours, *(name for name in other if name not in ours)]
@@ -103,18 +102,20 @@ class Manifest:
         return [Difference(name, *_shown(name, ours, other)) for name in differ]
 
     def _flat(self) -> Iterator[tuple[str, Any]]:
-        for each in fields(self):
-            if each.name == "parameters":
-                yield from ((f"parameters.{name}", self.parameters[name]) for name in sorted(self.parameters))
+        for name, value in vars(self).items():
+            if name == "parameters":
+                yield from ((f"parameters.{each}", value[each]) for each in sorted(value))
             else:
-                yield each.name, getattr(self, each.name)
+                yield name, value
 
 
 def check_same_session(ours: Manifest, theirs: Manifest, *, peer: int) -> None:
-    """Nothing where two manifests are equal; else an error with every field that is not."""
+    """Raise ManifestMismatch, listing every field that differs, unless the manifests are equal."""
     if found := ours.differences(theirs):
         listed = "; ".join(map(str, found))
-        raise ManifestMismatch(f"node {peer} is set up for another session: {listed}; start all nodes alike")
+        raise ManifestMismatch(
+            f"node {peer} is set up for another session: {listed}; start all nodes with the same settings"
+        )
 
 
 def _canonical(value: Any) -> str:
@@ -122,7 +123,7 @@ def _canonical(value: Any) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """A float as its own bits: languages print decimals in different ways."""
+    """A float in hexadecimal: languages print decimals differently."""
     return {"float": value.hex()} if isinstance(value, float) else value
 
 
@@ -131,7 +132,7 @@ def _inexact(value: Any) -> Any:
 
 
 def _shown(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Both sides of a difference on one line: edges that only one side has, the start of commitments."""
+    """Both sides of a difference as text: of edges those that one side lacks, of commitments the start."""
     if name == "edges":
         return _only(ours[name], theirs[name]), _only(theirs[name], ours[name])
     if name == "seed_commitment":
@@ -141,5 +142,5 @@ def _shown(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tup
 
 def _only(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> str:
     alone = [f"{i}-{j}" for i, j in sorted(set(ours) - set(theirs))]
-    listed = f", alone in {', '.join(alone[:4])}{'…' * (len(alone) > 4)}" if alone else ""
+    listed = f" ({', '.join(alone[:4])}{'…' * (len(alone) > 4)} only here)" if alone else ""
     return f"{len(ours)} edges{listed}"

@@ -1,7 +1,7 @@
 """Codecs: messages as bytes, and what they cost   [eq:appendix_sparse_costs]
 
-A codec turns a message into bytes and back to exactly what was sent, and its `bits` are the bytes it makes.
-Codecs differ only in the field before the values, which says what coordinates these belong to.
+A codec encodes a message losslessly, and its `bits` are 8 × the length of the encoding. Codecs differ only in
+the field before the values, which says which coordinates they belong to.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from zocosmo.errors import InputError, TruncatedMessage
 
 @dataclasses.dataclass(frozen=True)
 class Codec:
-    """One way to lay out a message: a head field, then the values.
+    """A layout of a message: a head field, then the values.
 
     >>> CODECS["values"].bits(2_523_136, 8192).total, CODECS["indexed"].bits(2_523_136, 8192).total
     (262144, 442368)
@@ -42,14 +42,14 @@ class Codec:
     about: str = dataclasses.field(compare=False)
 
     def bits(self, d: int, q: int, value: ValueType = F32) -> Bits:
-        """The cost of one message: `total` is 8 × the bytes of `encode`, `payload` leaves out the padding."""
+        """The cost of one message: `total` is 8 × the bytes of `encode`, `payload` is without the padding."""
         d, q = check_size(d, q)
         values = Bits(values=self.field.count(d, q) * value.bits, control=value.scale_bits)
         bits = self.field.bits(d, q).plus(values)
         return bits.plus(Bits(framing=-bits.total % 8))
 
     def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
-        """The message as bytes. Its values must be of the value type already: nothing is rounded here."""
+        """The message as bytes. Its values must already be of the value type: nothing is rounded here."""
         values, carries = message.values, self.field.carries
         if values.ndim != 1 or values.size != self.field.count(d, values.size) or not values.size:
             raise InputError(f"codec {self.name!r} cannot send values of shape {values.shape} in d = {d}")
@@ -67,7 +67,7 @@ class Codec:
         return message.scale + head + body
 
     def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
-        """The message that `encode` was given, or a MessageError and nothing."""
+        """The message that `encode` was given, or a MessageError."""
         head, size = _lengths(self, d, q, value)
         if len(data) != size:
             raise TruncatedMessage(f"a {self.name!r} message of q = {q} takes {size} bytes, got {len(data)}")

@@ -1,4 +1,4 @@
-"""Uniforms and normals from a tape, for private noise and for baselines whose directions are Gaussian."""
+"""Uniforms and normals from a tape, for private noise and for baselines with Gaussian directions."""
 
 import math
 
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 def uniforms(tape: Tape, label: str, *ids: Ids, size: int) -> Array:
     """`size` uniforms of each stream, shape (…, size): odd multiples of 2⁻⁵³, never 0 or 1.
 
-    They are exact, with mean exactly 1/2: the middles of 2⁵² equal cells, from the top 52 bits of a word.
+    They are exact, with mean exactly 1/2: midpoints of 2⁵² equal cells, from the top 52 bits of a word.
 
     >>> uniforms(Tape(0), "noise", 3, 1, size=2).shape
     (2,)
@@ -25,12 +25,12 @@ def uniforms(tape: Tape, label: str, *ids: Ids, size: int) -> Array:
 
 
 def normals(tape: Tape, label: str, *ids: Ids, size: int) -> Array:
-    """`size` standard normals of each stream, shape (…, size), by Box and Muller.
+    """`size` standard normals of each stream, shape (…, size), by the Box–Muller transform.
 
         z_2k = √(−2 ln u_2k) · cos(2π u_2k+1)        z_2k+1 = √(−2 ln u_2k) · sin(2π u_2k+1)
 
-    Asking for more keeps those before. |z| < 8.6, since u ≥ 2⁻⁵³. The last bits follow the machine's log and
-    cos: good enough for what no peer rebuilds, and for baselines, whose nodes are alike.
+    A larger size keeps the earlier draws. |z| < 8.6, since u ≥ 2⁻⁵³. The last bits depend on the platform's
+    log and cos, so use these only for values that no peer rebuilds, or if all nodes run the same platform.
     """
     pairs = -(-check_whole("a number of draws", size) // 2)
     drawn = uniforms(tape, label, *ids, size=2 * pairs)

@@ -1,4 +1,4 @@
-"""What messages cost: bits by kind, and the bounds to hold them against   [appendix:comm_accounting]"""
+"""What messages cost: bits by kind, and bounds to compare with   [appendix:comm_accounting]"""
 
 import math
 from fractions import Fraction
@@ -9,10 +9,10 @@ from zocosmo.errors import check_whole
 
 
 class Bits(NamedTuple):
-    """Bits of a message, or of many, by what they are spent on."""
+    """Bits of one or many messages, by what they are spent on."""
 
     values: int = 0  # the q numbers
-    indices: int = 0  # saying which coordinates they belong to
+    indices: int = 0  # their coordinates
     control: int = 0  # seeds, counters, manifests
     framing: int = 0  # headers, checksums, and padding to whole bytes
 
@@ -22,7 +22,7 @@ class Bits(NamedTuple):
 
     @property
     def payload(self) -> int:
-        """All but the framing: what the paper counts."""
+        """All except framing: what the paper counts."""
         return self.total - self.framing
 
     def plus(self, other: "Bits") -> "Bits":
@@ -42,10 +42,10 @@ def index_bits(d: int) -> int:
 
 
 def log2_binomial(d: int, q: int) -> float:
-    """log₂ C(d, q), the entropy of a uniform q-subset, right to about 15 digits at any size.
+    """log₂ C(d, q), the entropy of a uniform q-subset, accurate to about 15 digits at any size.
 
-    Exact integers while they are short; then Stirling's series for the three factorials, combined so that
-    nothing large cancels. With p = q/d and s(n) = 1/12n − 1/360n³ + 1/1260n⁵,
+    Exact integers for q ≤ 64 or d − q ≤ 64; above, Stirling's series for the three factorials, combined to
+    avoid cancellation. With p = q/d and s(n) = 1/12n − 1/360n³ + 1/1260n⁵,
 
         ln C = −q ln p − (d − q) ln(1 − p) − ½ ln(2π q (1 − p)) + s(d) − s(q) − s(d − q)
 
@@ -71,22 +71,22 @@ def entropy_bound(d: int, q: int, value_bits: int = 32) -> float:
 
 
 def index_share(d: int, value_bits: int) -> Fraction:
-    """r = ℓ_d / (B + ℓ_d): how much of an indexed message is indices   [eq:index_fraction_def]"""
+    """r = ℓ_d / (B + ℓ_d): the share of indices in an indexed message   [eq:index_fraction_def]"""
     return Fraction(index_bits(d), value_bits + index_bits(d))
 
 
 def reuse_multiplier(d: int, value_bits: int, rounds: int) -> Fraction:
-    """1 + ℓ_d / (K B): one list for K rounds, against values alone   [eq:periodic_adaptive_multiplier]"""
+    """1 + ℓ_d / (K B): one list for K rounds, relative to values only   [eq:periodic_adaptive_multiplier]"""
     return 1 + Fraction(index_bits(d), check_whole("rounds", rounds, 1) * value_bits)
 
 
 def refresh_multiplier(d: int, q: int, value_bits: int, period: int) -> Fraction:
-    """Indexed rounds with a dense one every K, against values alone   [eq:marina_round_multiplier]"""
+    """Indexed rounds with a dense one every K, relative to values only   [eq:marina_round_multiplier]"""
     check_whole("the period of dense rounds", period, 1)
     return Fraction(period - 1, period) * reuse_multiplier(d, value_bits, 1) + Fraction(d, period * q)
 
 
 def seed_overhead(rounds: int, *, seed_bits: int = 128, counter_bits: int = 32, every: int = 100) -> Fraction:
-    """Bits a round for the seed, sent once, and a round counter now and then   [eq:seed_amortized_cost]"""
+    """Bits per round for a seed sent once and a periodic round counter   [eq:seed_amortized_cost]"""
     check_whole("rounds", rounds, 1)
     return Fraction(seed_bits + counter_bits * (rounds // every), rounds)

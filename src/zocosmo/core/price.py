@@ -1,7 +1,7 @@
-"""What a message costs by the way it is charged: every codec, and bills that no codec lays out in bytes.
+"""Prices of messages: those of the codecs, and of messages that no codec encodes.
 
-A codec's price is the length of its bytes. Besides these stand the entropy bound, which no code for a private
-support beats, and the short messages of other systems, which the simulator charges and never packs.
+A codec's price is the length of its encoding. The others are the entropy bound, which no code for a private
+support beats, and the short messages of other systems, which the simulator charges but never encodes.
 """
 
 import math
@@ -16,7 +16,7 @@ Price = Callable[[int, int, ValueType], Bits]
 
 
 def entropy(d: int, q: int, value: ValueType = F32) -> Bits:
-    """q values and ⌈log₂ C(d, q)⌉ bits: the least for coordinates that the receiver cannot know
+    """q values and ⌈log₂ C(d, q)⌉ bits: the minimum for coordinates that the receiver cannot know
 
     >>> entropy(20, 1).payload, entropy(2_523_136, 8192).indices
     (37, 79514)
@@ -27,13 +27,13 @@ def entropy(d: int, q: int, value: ValueType = F32) -> Bits:
 
 
 def coordinates(d: int, q: int, value: ValueType = F32) -> Bits:
-    """q coordinates of ⌈log₂ d⌉ bits and no values: a support that is sent once and kept"""
+    """q coordinates of ⌈log₂ d⌉ bits, without values: a support that is sent once and kept"""
     d, q = check_size(d, q)
     return _padded(Bits(indices=q * index_bits(d)))
 
 
 def seeds(d: int, q: int, value: ValueType = F32) -> Bits:
-    """q seeds of 64 bits and nothing else"""
+    """q seeds of 64 bits"""
     return Bits(control=64 * q)
 
 
@@ -47,7 +47,7 @@ def votes(d: int, q: int, value: ValueType = F32) -> Bits:
 
 
 def scaled_signs(d: int, q: int, value: ValueType = F32) -> Bits:
-    """q signs of one bit each, and the one value that scales them all"""
+    """q signs of one bit each, and one value that scales them all"""
     return _padded(Bits(values=q + value.bits))
 
 

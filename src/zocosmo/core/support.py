@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
@@ -19,7 +19,7 @@ Values = NDArray[Any]
 
 
 class Coordinates(Protocol):
-    """A d-vector that is no array, such as the parameters of a network: a support reads and writes it."""
+    """A d-vector that is not an array, such as the parameters of a network; supports read and write it."""
 
     dtype: np.dtype[Any]  # of the values read
 
@@ -27,11 +27,28 @@ class Coordinates(Protocol):
     def put(self, support: "Support", values: Values) -> Any: ...
 
 
+class _Places:
+    """The last flat places of one index array, kept because a round uses the same ones several times."""
+
+    kept: tuple[Index, tuple[int, ...], Index] | None = None  # index, shape of the state, places
+
+    def of(self, index: Index, x: Values) -> Index | None:
+        """Where the coordinates of every row are in x.reshape(-1); None unless the index broadcasts to x."""
+        kept = self.kept
+        if kept is None or kept[0] is not index or kept[1] != x.shape:
+            lead = x.shape[:-1]
+            rows = np.arange(math.prod(lead)).reshape(*lead, 1) * x.shape[-1]
+            if np.broadcast_shapes(lead, index.shape[:-1]) != lead:
+                return None
+            self.kept = kept = index, x.shape, index + rows
+        return kept[2]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Support:
     """Ordered coordinates s_1 < … < s_q of a d-vector; P = diag(1_S).
 
-    `index` has shape (…, q): leading axes are many supports at once, and broadcast against those of x.
+    `index` has shape (…, q): leading axes hold many supports and broadcast against those of x.
 
     >>> s = draw_support(Tape(0), 7, d=20, q=4)
     >>> s
@@ -42,12 +59,17 @@ class Support:
 
     index: Index
     d: int
+    _: KW_ONLY
+    _places: _Places = field(default_factory=_Places)
+    _check: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, _check: bool) -> None:
+        if not _check:
+            return
         index = self.index
         if index.ndim < 1 or index.dtype.kind not in "iu" or not index.shape[-1]:
             raise InputError(
-                f"a support is an array of whole numbers, got {index.dtype} of shape {index.shape}"
+                f"a support must be an array of integers, got {index.dtype} of shape {index.shape}"
             )
         if not ascends_below(index, self.d):
             raise InputError(f"coordinates must ascend from 0 to below d = {self.d}, got {_brief(index)}")
@@ -96,21 +118,10 @@ class Support:
         return out
 
     def _flat(self, x: Values) -> Index | None:
-        """Where the coordinates of every row lie in x.reshape(-1); None where x does not lie in one piece.
-
-        A round reads and writes the same places several times, so they are kept.
-        """
+        """Where the coordinates of every row are in x.reshape(-1); None unless x is contiguous."""
         if not x.flags.c_contiguous or x.ndim < self.index.ndim:
             return None
-        kept: tuple[tuple[int, ...], Index] | None = self.__dict__.get("_places")
-        if kept is None or kept[0] != x.shape:
-            lead = x.shape[:-1]
-            rows = np.arange(math.prod(lead)).reshape(*lead, 1) * self.d
-            if np.broadcast_shapes(lead, self.index.shape[:-1]) != lead:
-                return None
-            kept = x.shape, self.index + rows
-            object.__setattr__(self, "_places", kept)
-        return kept[1]
+        return self._places.of(self.index, x)
 
     def lift(self, values: Values) -> Values:
         """Lift_S v = Σ_k v_k e_{s_k}: a d-vector, zero off the support   [eq:ordered_decode]"""
@@ -134,19 +145,23 @@ class Direction(Support):
         shifted: Values = self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype), out=out)
         return shifted
 
-    def pick(self, change: Callable[[Values], Values]) -> "Direction":
-        """The directions that `change` picks from the leading axes; what was checked once is not again."""
-        return Direction.unchecked(change(self.index), self.d, change(self.signs))
-
     @classmethod
     def unchecked(cls, index: Index, d: int, signs: NDArray[Any]) -> "Direction":
-        made = object.__new__(cls)
-        made.__dict__.update(index=index, d=d, signs=signs)
-        return made
+        """From an index that was checked before, alone or as part of another."""
+        return cls(index, d, signs, _check=False)
+
+    def with_signs(self, signs: NDArray[Any]) -> "Direction":
+        """Other signs on the same support: nothing is copied, checked or located again."""
+        return Direction(self.index, self.d, signs, _places=self._places, _check=False)
+
+    def pick(self, change: Callable[[Values], Values]) -> "Direction":
+        """The directions that `change` picks from the leading axes, unchecked."""
+        index, signs = change(self.index), change(self.signs)
+        return self.with_signs(signs) if index is self.index else Direction.unchecked(index, self.d, signs)
 
 
 class SupportRule(Protocol):
-    """How the support of a round (and, after it, of an edge or a node) is drawn."""
+    """Draws the support of a round, or of an edge or node in a round."""
 
     def __call__(self, tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support: ...
 
@@ -154,8 +169,8 @@ class SupportRule(Protocol):
 def draw_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     """A uniform q-subset of [d], in O(q) time and memory   [PROTOCOL.md, "support"]
 
-    Ids are the round alone (a global draw), the round and an edge (t, min, max), or the round and a node.
-    The k = min(q, d − q) first distinct values of the stream are the support, or what it leaves out.
+    The ids are a round (a global draw), a round and an edge (t, min, max), or a round and a node. The first
+    k = min(q, d − q) distinct values of the stream are the support or, if q > d/2, its complement.
     """
     d, q = check_size(d, q)
     coins = tape.coins("support", t, *ids)
@@ -172,13 +187,13 @@ def draw_signs(tape: Tape, t: Ids, *ids: Ids, q: int) -> NDArray[np.int8]:
 def draw_direction(
     tape: Tape, t: Ids, *ids: Ids, d: int, q: int, rule: SupportRule = draw_support
 ) -> Direction:
-    """u = Pε with support and signs of the same ids: E[uuᵀ] = (q/d) I   [eq:uut]"""
+    """u = Pε, support and signs drawn with the same ids: E[uuᵀ] = (q/d) I   [eq:uut]"""
     support = rule(tape, t, *ids, d=d, q=q)
     return Direction(support.index, support.d, draw_signs(tape, t, *ids, q=support.q))
 
 
 def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
-    """d and q as Python's integers, if 1 ≤ q ≤ d ≤ 2^63; or an error that says which of them fails."""
+    """d and q as Python integers, or an error that names the first to violate 1 ≤ q ≤ d ≤ 2^63."""
     whole_d, whole_q = check_whole("d", d, -MAX_D), check_whole("q", q, -MAX_D)
     if not 1 <= whole_d <= MAX_D:
         raise InputError(f"d = {d} is not a dimension; it must lie between 1 and 2^63")
@@ -188,7 +203,7 @@ def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
 
 
 def ascends_below(index: NDArray[Any], d: int) -> bool:
-    """Whether each row rises from 0 or more to less than d, never standing still; rows are not empty."""
+    """Whether each row is strictly ascending within 0…d−1; rows must not be empty."""
     inside = (index[..., 0] >= 0) & (index[..., -1] < d)
     return bool(inside if index.ndim == 1 else inside.all()) and bool(
         (index[..., 1:] > index[..., :-1]).all()
@@ -196,7 +211,7 @@ def ascends_below(index: NDArray[Any], d: int) -> bool:
 
 
 def _left_over(left_out: Index, d: int) -> Index:
-    """All of 0…d−1 but what each row leaves out, ascending."""
+    """The complement of each row in 0…d−1, ascending."""
     kept = np.ones((*left_out.shape[:-1], d), bool)
     np.put_along_axis(kept, left_out, False, axis=-1)
     return np.nonzero(kept)[-1].reshape(*left_out.shape[:-1], d - left_out.shape[-1])

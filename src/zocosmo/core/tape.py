@@ -1,4 +1,4 @@
-"""The public tape: everything random that peers share   [PROTOCOL.md, eq:seed_round_generation]"""
+"""The public tape: all randomness that peers share   [PROTOCOL.md, eq:seed_round_generation]"""
 
 import hashlib
 import math
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zocosmo.errors import InputError, check_whole
 
 PREFIX = b"zo-cosmo tape v1"
-BLOCK_WORDS = 2**21  # of a tape held at once where less than that comes out: 16 MiB
+BLOCK_WORDS = 2**21  # words of a tape held at once while reducing them to less: 16 MiB
 
 Seed = int | str | bytes
 Ids = int | NDArray[Any]
@@ -20,17 +20,17 @@ Words = NDArray[np.uint64]
 
 
 def tape_key(seed: Seed) -> bytes:
-    """The 32 bytes that a seed stands for; 32 raw bytes stand for themselves.
+    """The 32-byte key of a seed; 32 raw bytes are the key itself.
 
     >>> tape_key("alpha").hex()[:16]
     'fd3a8afa535d25be'
     """
     if isinstance(seed, bytes):
         if len(seed) != 32:
-            raise InputError(f"a seed of raw bytes is the key itself and needs 32 of them, got {len(seed)}")
+            raise InputError(f"a seed of raw bytes is the key itself and must have 32 bytes, got {len(seed)}")
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | str | np.integer):
-        raise InputError(f"a seed is an integer, a string or 32 bytes, got {type(seed).__name__}")
+        raise InputError(f"a seed must be an integer, a string or 32 bytes, got {type(seed).__name__}")
     try:
         text = str(seed).encode()
     except ValueError as error:  # a lone surrogate, or an integer of thousands of digits
@@ -41,9 +41,9 @@ def tape_key(seed: Seed) -> bytes:
 class Tape:
     """Public random tape R = H(seed ‖ label ‖ ids): same ids, same coins, on every machine.
 
-    SHAKE-128 output and nothing else: no library generator whose stream may change between releases.
-    A tape may hold the keys of many seeds (`Tape.stack`); its `shape` is then a leading axis of all
-    that is drawn from it, and `tape[:, None]` adds axes as it does to an array.
+    All coins are SHAKE-128 output, not a library generator whose stream may change between releases.
+    A tape may hold the keys of many seeds (`Tape.stack`); its `shape` is then a leading axis of every
+    draw, and `tape[:, None]` adds axes as for an array.
 
     >>> Tape(0).coins("support", 0).bytes(4).tobytes().hex()
     '7a406023'
@@ -59,7 +59,7 @@ class Tape:
 
     @classmethod
     def of_keys(cls, keys: Bytes) -> "Tape":
-        """From keys of other tapes, shape (…, 32)."""
+        """A tape of these keys, shape (…, 32)."""
         tape = cls.__new__(cls)
         tape.keys = keys
         return tape
@@ -71,27 +71,25 @@ class Tape:
     def __getitem__(self, where: Any) -> "Tape":
         axes = where if isinstance(where, tuple) else (where,)
         rest = () if any(axis is Ellipsis for axis in axes) else (Ellipsis,)
-        return self.of_keys(
-            self.keys[(*axes, *rest, slice(None))]
-        )  # the last axis is the key, and stays whole
+        return self.of_keys(self.keys[(*axes, *rest, slice(None))])  # the last axis is the key: keep it whole
 
     def __repr__(self) -> str:
         return f"Tape(shape={self.shape}, commitment={self.commitment()[:8]}…)"
 
     def commitment(self) -> str:
-        """A public name for the seed: peers compare it without showing the seed.
+        """A public name for the seed: peers compare it without revealing the seed.
 
-        It hides a seed only as far as the seed cannot be guessed: commit to 32 random bytes, not to 7.
+        It hides a seed only if the seed cannot be guessed: use 32 random bytes, not a small number.
         """
         return hashlib.blake2b(self.keys.tobytes(), digest_size=32, person=b"zo-cosmo comm v1").hexdigest()
 
     def coins(self, label: str, *ids: Ids) -> "Coins":
-        """The stream of a label and its ids. Arrays of ids broadcast with the tape: one stream for each."""
+        """The stream of a label and ids. Arrays of ids broadcast with the tape and give many streams."""
         if not (isinstance(label, str) and label.isascii() and 0 < len(label) <= 16 and "\0" not in label):
-            raise InputError(f"a label is 1 to 16 ASCII characters, got {label!r}")
+            raise InputError(f"a label must be 1 to 16 ASCII characters, got {label!r}")
         words = [id_words(value) for value in ids]
         shape, name = self.common_shape(words), label.encode().ljust(16, b"\0")
-        if math.prod(shape) == 1:  # one stream: skip the detour over arrays
+        if math.prod(shape) == 1:  # one stream needs no arrays
             fields = [PREFIX, self.keys.tobytes(), name, *(word.tobytes() for word in words)]
             return Coins(b"".join(fields), shape)
         columns = [np.frombuffer(PREFIX, np.uint8), self.keys, np.frombuffer(name, np.uint8)]
@@ -100,7 +98,7 @@ class Tape:
         return Coins(np.concatenate(rows, axis=-1).tobytes(), shape)
 
     def common_shape(self, words: Sequence[Words]) -> tuple[int, ...]:
-        """The shape that the tape and these ids broadcast to."""
+        """The shape to which the tape and these ids broadcast."""
         shapes = [self.shape, *(word.shape for word in words)]
         if len(set(shapes)) == 1:
             return self.shape
@@ -114,32 +112,32 @@ def id_words(value: Ids) -> Words:
     """One id, or an array of them, as little-endian 64-bit words."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
-        raise InputError(f"an id is a whole number below 2^64, got {value!r}")
+        raise InputError(f"an id must be an integer from 0 to 2^64 − 1, got {value!r}")
     if array.dtype.kind == "i" and array.size and array.min() < 0:
-        raise InputError(f"an id is a whole number from 0 to 2^64 − 1, got {array.min()}")
+        raise InputError(f"an id must be an integer from 0 to 2^64 − 1, got {array.min()}")
     return array.astype("<u8")
 
 
 class Coins:
-    """Keyed streams, one for each position of `shape`, always read from the front.
+    """Keyed streams, one for each position of `shape`, always read from the start.
 
-    Reading twice gives the same coins twice: a stream has no cursor, so nothing can get out of step.
+    Reading twice gives the same coins: a stream has no cursor, so peers cannot get out of step.
     """
 
     def __init__(self, messages: "bytes", shape: tuple[int, ...]) -> None:
         self.shape = shape
-        self._messages = messages  # what each stream hashes, one after the other
+        self._messages = messages  # the hash inputs of all streams, concatenated
         self._size = len(messages) // math.prod(shape) if messages else 1
 
     def rows(self, where: Any) -> "Coins":
-        """Those streams that `where` picks from all of them on one flat axis."""
+        """The streams that `where` picks from the flattened axis of streams."""
         picked = np.frombuffer(self._messages, np.uint8).reshape(math.prod(self.shape), -1)[where]
         return Coins(picked.tobytes(), picked.shape[:1])
 
     def by_block(self, size: int, draw: Callable[..., NDArray[Any]], *beside: NDArray[Any]) -> NDArray[Any]:
-        """What `draw` makes of all streams, asked for at most `size` of them at once, to bound memory.
+        """`draw` applied to all streams in blocks of at most `size`, to bound memory.
 
-        `draw` gets streams on one flat axis, and the rows of the (…, m) arrays `beside` that go with them.
+        `draw` gets streams on one flat axis and the matching rows of the (…, m) arrays `beside`.
         """
         total, size = math.prod(self.shape), max(1, size)
         rows = [array.reshape(total, array.shape[-1]) for array in beside]

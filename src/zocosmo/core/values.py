@@ -1,7 +1,7 @@
 """Value types: how one real number crosses a link.
 
-`round` is the only lossy step and is called by name; `pack` refuses anything it would have to round, so
-what is decoded is exactly what was sent.
+`round` is the only lossy step and callers invoke it explicitly; `pack` refuses values it would have to round,
+so the receiver decodes exactly what was sent.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True)
 class ValueType:
-    """B bits on the wire; `dtype` is what holds such values in memory."""
+    """B bits on the wire; `dtype` holds the values in memory."""
 
     name: str
     wire_id: int
@@ -26,7 +26,7 @@ class ValueType:
     scale_bits: int = 0  # of the number that scales a whole message, where there is one; whole bytes
 
     def round(self, x: Values) -> Values:
-        """Q(x): the nearest value of this type, ties to even; too large becomes infinite."""
+        """Q(x): the nearest value of this type, ties to even; values too large become infinite."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(x).astype(self.dtype)
 
@@ -35,7 +35,7 @@ class ValueType:
         return self._checked(values).astype(self._wire_dtype(), copy=False).tobytes()
 
     def unpack(self, data: bytes | memoryview, count: int) -> Values:
-        """The `count` values of `pack`, bit for bit, read-only; a buffer that may change is copied."""
+        """The `count` values of `pack`, bit for bit, read-only; a writable buffer is copied."""
         values = np.frombuffer(data, self._wire_dtype())
         if values.flags.writeable:
             values = values.copy()
@@ -55,7 +55,7 @@ class ValueType:
 
 
 class _BFloat16(ValueType):
-    """NumPy has no bfloat16: values live in float32 whose lower 16 bits are zero."""
+    """NumPy has no bfloat16: values are float32 with the lower 16 bits zero."""
 
     def round(self, x: Values) -> Values:
         """Q(x): to float32, then to bfloat16, each to nearest with ties to even (as torch does)."""

@@ -1,7 +1,7 @@
-"""How long a message takes between two processes of this machine   [tab:appendix_two_process_transport]
+"""Message latency between two processes on this machine   [tab:appendix_two_process_transport]
 
-One way, as the paper sends: contiguous tensors, then an acknowledgement of one byte. Both ways at once, as
-the runtime does: bare tensors, which is the floor, then frames through its channel, then a whole mix.
+One way, as in the paper: contiguous tensors, then a one-byte acknowledgement. Both ways at once, as in the
+runtime: bare tensors (the floor), then frames through its channel, then a complete mix.
 """
 
 import json
@@ -35,26 +35,26 @@ from zocosmo.graphs.graph import path
 
 c10d: Any = torch.distributed
 
-D, Q = 2_523_136, 8192  # the trainable coordinates of the paper's LoRA model, and those in a message
+D, Q = 2_523_136, 8192  # trainable coordinates of the paper's LoRA model; coordinates per message
 TRIALS, REPEATS = 31, 300
-DENSE_SHARE = 10  # dense messages are repeated so many times less often
+DENSE_SHARE = 10  # dense messages are repeated 10 times less often
 SESSION, KEY = bytes(32), bytes(range(32))
 PAPER = {"values": 127.2, "indexed": 162.8, "dense": 2690.0}  # µs, on the authors' machine
 
 
 class Timed(NamedTuple):
-    """One thing to time: both processes call `once` as often."""
+    """An operation to time: both processes call `once` equally often."""
 
     name: str
     about: str
-    bytes: int  # that one process sends, without what TCP adds
-    floor: str  # the name of what it is compared with
+    bytes: int  # sent by one process, without TCP overhead
+    floor: str  # name of the operation it is compared with
     once: Callable[[], object]
     share: int = 1
 
 
 def bench_link(*, d: int = D, q: int = Q, trials: int = TRIALS, repeats: int = REPEATS) -> dict[str, Any]:
-    """Start two processes, have them time everything, and give what was found."""
+    """Start two processes that time all operations, and return their report."""
     check_size(d, q)
     check_whole("--trials", trials, 1)
     check_whole("--repeats", repeats, 1)
@@ -65,13 +65,13 @@ def bench_link(*, d: int = D, q: int = Q, trials: int = TRIALS, repeats: int = R
         if code == 130:
             raise KeyboardInterrupt
         if code or not to.exists():
-            raise InputError(f"the two processes ended with code {code}; what they said stands above")
+            raise InputError(f"the two processes ended with code {code}; see their messages above")
         report: dict[str, Any] = json.loads(to.read_text(encoding="utf-8"))
     return report
 
 
 def main(line: Sequence[str]) -> None:
-    """One of the two processes; the one of rank 0 keeps the time."""
+    """One of the two processes; rank 0 writes the report."""
     asked, to = json.loads(line[0]), Path(line[1])
     torch.set_num_threads(1)
     job = join()
@@ -87,7 +87,7 @@ def main(line: Sequence[str]) -> None:
 def take_turns(
     timed: Sequence[Timed], *, trials: int, repeats: int, meet: Callable[[], object]
 ) -> dict[str, list[float]]:
-    """Seconds of each, trial by trial; who comes first rotates, so that nobody has the best place."""
+    """Seconds of each operation, trial by trial; the order rotates, so that no operation has an advantage."""
     seconds: dict[str, list[float]] = {each.name: [] for each in timed}
     for each in timed:
         each.once()
@@ -104,7 +104,7 @@ def take_turns(
 
 
 def rows(timed: Sequence[Timed], seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """What was found, in µs: medians, the middle half of the trials, and how it compares."""
+    """Medians and quartiles over trials in µs, and ratios to the floors."""
     middle = {name: _quarters(taken) for name, taken in seconds.items()}
     out = []
     for each in timed:
@@ -128,7 +128,7 @@ def _quarters(taken: Sequence[float]) -> list[float]:
 
 
 def transfers(job: Job, d: int, q: int) -> list[Timed]:
-    """The paper's messages, and our own frame that names coordinates, from rank 0 to rank 1."""
+    """The paper's messages, and our indexed frame, from rank 0 to rank 1."""
     group, values, index = bare_group(job, "transfer"), torch.zeros(q), torch.arange(q, dtype=torch.int32)
     header = Header(CODECS["indexed"], F32, 0, 0, q)
     packed = frame(header, Message(values.numpy(), np.arange(q)), d=d, session=SESSION)
@@ -149,7 +149,7 @@ def transfers(job: Job, d: int, q: int) -> list[Timed]:
 
 
 def transfer(group: Any, job: Job, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
-    """One after the other; the sender waits for one byte."""
+    """Send tensors one after the other; the sender then waits for one byte."""
     byte = torch.zeros(1, dtype=torch.uint8)
 
     def send() -> None:
@@ -169,7 +169,7 @@ def transfer(group: Any, job: Job, tensors: Sequence[torch.Tensor]) -> Callable[
 
 
 def exchanges(job: Job, d: int, q: int) -> list[Timed]:
-    """The floor, and what stands on it: frames, seals, and a mix of states of d coordinates."""
+    """The floor, and what is built on it: frames, seals, and a mix of states of d coordinates."""
     links = Links(job, quiet=True)
     support = draw_support(Tape(0), 0, d=d, q=q)
     x = np.random.default_rng(job.rank).standard_normal((1, d), np.float32)
@@ -189,7 +189,7 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
     named = (CODECS["indexed"].bits(d, q).total + FRAME_BITS.total) // 8
     return [
         Timed("raw", "bare tensors of the same bytes", size, "raw", raw),
-        Timed("used", "the same, values put in and taken out", size, "raw", used),
+        Timed("used", "the same, values copied in and out", size, "raw", used),
         Timed("checked", "the same, checksum and finite values", size, "raw", least),
         Timed("framed", "value-only through the channel", size, "raw", swap(plain, values, support)),
         Timed("sealed", "the same, sealed", size + 16, "framed", swap(sealed, values, support)),
@@ -199,7 +199,7 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
 
 
 def exchange(group: Any, job: Job, size: int, values: bytes = b"") -> Callable[[], bytes]:
-    """Bare tensors both ways; with values, these are copied in before and out after, and that is all."""
+    """Bare tensors both ways; values, if given, are copied in before and out after."""
     ours, theirs = (torch.zeros(size, dtype=torch.uint8) for _ in range(2))
     out, into = (memoryview(tensor.numpy()) for tensor in (ours, theirs))  # type: ignore[arg-type]
     peer, start = 1 - job.rank, size - len(values)
@@ -217,7 +217,7 @@ def exchange(group: Any, job: Job, size: int, values: bytes = b"") -> Callable[[
 
 
 def checked(bare: Callable[[], bytes], values: Any) -> Callable[[], Any]:
-    """The least that checks anything: CRC-32C at both ends, all values finite, and no frame around them."""
+    """The cheapest check: CRC-32C at both ends and all values finite, without a frame."""
 
     def once() -> Any:
         sum_of(values.tobytes())
@@ -229,7 +229,7 @@ def checked(bare: Callable[[], bytes], values: Any) -> Callable[[], Any]:
 
 
 def swap(channel: TorchChannel, values: Any, support: Support) -> Callable[[], Any]:
-    """Values of the other node, as any method gets them: in a round of its own."""
+    """Swap values with the other node, as methods do: each time in a new round."""
     partners = 1 - channel.nodes
 
     def once() -> Any:
@@ -254,7 +254,7 @@ def mix(channel: TorchChannel, x: Any, support: Support) -> Callable[[], Any]:
 
 
 def bare_group(job: Job, name: str) -> Any:
-    """A group of Gloo's over 127.0.0.1, without anything of ours."""
+    """A plain Gloo group over 127.0.0.1."""
     options = c10d.ProcessGroupGloo._Options()
     options._devices = [c10d.ProcessGroupGloo.create_device(hostname=job.address)]
     options._threads, options._timeout = 1, timedelta(seconds=60)

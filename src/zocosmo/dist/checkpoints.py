@@ -1,7 +1,7 @@
-"""Checkpoints of one process: tensors in safetensors, the rest in JSON, and whole or not there.
+"""Checkpoints of one process: tensors in safetensors, the rest in JSON, written atomically.
 
-The JSON is written last and holds a hash of all of it, so that a checkpoint without it, or whose hash does
-not fit, counts for nothing. Whatever happens while one is written, those before it stay.
+The JSON is written last and holds a hash of both files: a checkpoint without it, or with a wrong hash, is
+ignored. A crash while writing leaves earlier checkpoints intact.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ NAME = re.compile(r"trial-([0-9]{5})-round-([0-9]{9})\.json")
 
 
 class Position(NamedTuple):
-    """How far a study is: so many rounds of this trial. Positions are in order."""
+    """How far a study is: `round` rounds of trial `trial` are done. Positions sort by progress."""
 
     trial: int
     round: int
@@ -33,7 +33,7 @@ class Position(NamedTuple):
 
 
 class Checkpoints:
-    """The newest checkpoints of a process in a folder, with one stamp: other plans and code do not fit."""
+    """The newest checkpoints of a process in a folder; the stamp rejects those of other plans and code."""
 
     def __init__(self, folder: Path, stamp: str, keep: int = 3) -> None:
         self.folder, self.stamp, self.keep = folder, stamp, keep
@@ -72,7 +72,7 @@ class Checkpoints:
         return sorted(Position(int(match[1]), int(match[2])) for match in found if match)
 
     def _drop(self, position: Position) -> None:
-        self._json(position).unlink(missing_ok=True)  # first: what has no JSON is no checkpoint
+        self._json(position).unlink(missing_ok=True)  # first: without its JSON a checkpoint is ignored
         self._tensors(position).unlink(missing_ok=True)
 
     def _tensors(self, position: Position) -> Path:

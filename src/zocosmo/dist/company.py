@@ -1,10 +1,10 @@
-"""Company: which peers are there, and from which round on a pair goes on after one of its ends came back.
+"""Company: which peers are present, and the round in which a pair resumes after one end was restarted.
 
-A pair {i, j} whose j is lost idles: both ends keep their states. Lost is for good: a process that a peer has
-given up ends, even if it was only slow, and comes back under a new incarnation number from its checkpoint.
-For a pair with a new incarnation each end proposes the first round that it has not begun, and both start with
-the later of the two, over a new connection; rounds before it they idle in. Whoever comes back waits for the
-proposals of all its peers before it goes on; they make theirs from a thread of their own, so at once.
+A pair {i, j} whose j is lost idles: both ends keep their states. A lost process does not rejoin: once a peer
+declares it lost it ends, even if it was only slow, and restarts from its checkpoint with a new incarnation
+number. Each end of a pair with a new incarnation proposes the first round that it has not begun. Both start
+with the later of the two, over a new connection, and idle before it. A restarted process waits for the
+proposals of all its peers; they answer from a background thread, without waiting for their round to end.
 """
 
 import sys
@@ -17,33 +17,33 @@ from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.rendezvous import Job
 from zocosmo.errors import PeerLost
 
-POLL = 0.1  # seconds between looks at the store
-STILL = 3.0  # seconds without a sign of life after which a peer that has no connection yet is lost
+POLL = 0.1  # seconds between polls of the store
+STILL = 3.0  # seconds without a heartbeat after which a peer without a connection is lost
 
 
 class Company:
-    """The peers of this process, one node each, when those that are lost may come back."""
+    """The peers of this process, one node each, in a job whose lost processes may be restarted."""
 
     def __init__(self, job: Job, channel: TorchChannel, incarnation: int, starts: Sequence[int] = ()) -> None:
         self.job, self.channel, self.incarnation = job, channel, incarnation
         self.peers = channel.links.peers()
-        self._store: Any = job.store.clone()  # the main thread may be waiting in the other
-        self._seen = {peer: self._current(peer) for peer in self.peers}  # incarnations that we go by
+        self._store: Any = job.store.clone()  # the main thread may be blocked in the other
+        self._seen = {peer: self._current(peer) for peer in self.peers}  # latest known incarnations
         self._connected = {peer: None if incarnation or self._seen[peer] else 0 for peer in self.peers}
-        self._from = {  # the first round of a pair; of those who start together, at rounds `starts`
+        self._from = {  # first common round by peer; known already for peers that start at rounds `starts`
             peer: None if incarnation or self._seen[peer] else max(starts[job.rank], starts[peer])
             for peer in self.peers
         }
         self._mine: dict[tuple[int, int], int] = {}  # what we proposed, by peer and incarnation
         self._lost: set[tuple[int, int]] = set()
-        self._pulse: dict[tuple[int, int], tuple[bytes, float]] = {}  # last beats, and when they came
+        self._pulse: dict[tuple[int, int], tuple[bytes, float]] = {}  # last heartbeats and their times
         self._given_up_by: str | None = None
-        self._starting = True  # no round is begun before all peers have answered
+        self._starting = True  # until all peers have answered; no round begins before
         self._round, self._lock, self._closed = -1, threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def start(self, t: int) -> None:
-        """Go on at round t. One that comes back says so, and learns from each peer when it is ready."""
+        """Continue at round t. A restarted process announces itself and waits for its peers' proposals."""
         self._round = t - 1
         self._store.add(f"beat/{self.job.rank}/{self.incarnation}", 1)
         if self.incarnation:
@@ -56,21 +56,21 @@ class Company:
             peer for peer in self.peers if self._from[peer] is None and not self._is_lost(peer)
         ]:
             for peer in missing:
-                if self._is_still(peer, self._seen[peer]):  # it died with all who would have missed it
+                if self._is_still(peer, self._seen[peer]):  # no other process is left to report its loss
                     self.give_up(peer, self._seen[peer])
             if time.monotonic() - since > self.job.join_within:
                 raise PeerLost(
-                    f"rank {missing[0]} neither answered within {self.job.join_within:g} s nor is known to "
-                    "be lost; end it, and start this process again"
+                    f"rank {missing[0]} did not answer within {self.job.join_within:g} s and is not known to "
+                    "be lost; stop it, and start this process again"
                 )
             time.sleep(POLL)
         self._starting = False
 
     def is_with(self, peer: int, t: int) -> bool:
-        """Whether round t, which begins now, is done together with a peer; connects to one that came back."""
+        """Whether a peer takes part in round t, which begins now; connects to a restarted peer."""
         if self._given_up_by is not None:
             raise PeerLost(
-                f"rank {self._given_up_by} gave this process up before round {t}; start it again to come back"
+                f"rank {self._given_up_by} declared this process lost before round {t}; start it again"
             )
         with self._lock:
             self._round = t
@@ -86,7 +86,7 @@ class Company:
         return True
 
     def _meet(self, peer: int, seen: int) -> bool:
-        """Connect to a peer that came back, or that we came back to; not if it dies before it gets there."""
+        """Connect after a restart of either end; False if the peer dies before it is ready."""
         store, pair = self.job.store, self._pair(peer, seen)
         store.set(f"meet/{pair}/{self.job.rank}", "")
         since = time.monotonic()
@@ -102,7 +102,7 @@ class Company:
         return True
 
     def _is_still(self, peer: int, seen: int) -> bool:
-        """Whether a peer has given no sign of life for a while, since we first looked."""
+        """Whether a peer's heartbeat has not changed for STILL seconds since we first looked."""
         store, key, now = self.job.store, f"beat/{peer}/{seen}", time.monotonic()
         beat = store.get(key) if store.check([key]) else b""
         last, moved = self._pulse.get((peer, seen), (None, now))
@@ -110,11 +110,11 @@ class Company:
         return now - self._pulse[peer, seen][1] > STILL
 
     def is_missed(self, peer: int) -> bool:
-        """Whether a peer is gone and not back yet; as opposed to a round before we came back to it."""
+        """Whether a peer is lost or not back yet; False if its first common round is only still to come."""
         return self._from[peer] is None or self._is_lost(peer)
 
     def give_up(self, peer: int, seen: int | None = None) -> None:
-        """A peer is lost, as it was when we connected to it; it may be back already, and that one is not."""
+        """Declare lost the incarnation of a peer that we are connected to; a newer one may exist already."""
         gone = self._connected[peer] if seen is None else seen
         assert gone is not None
         print(
@@ -134,11 +134,11 @@ class Company:
         while not self._closed.wait(POLL):
             try:
                 self._look()
-            except RuntimeError:  # the store is gone, and so is the job
+            except RuntimeError:  # the store is gone: the job has ended
                 return
 
     def _look(self) -> None:
-        """See who came back, answer, and note who gave us up."""
+        """Answer restarted peers, and note which processes are lost, this one included."""
         self._store.add(f"beat/{self.job.rank}/{self.incarnation}", 1)
         mine = f"lost/{self.job.rank}/{self.incarnation}"
         if self._has(mine):
@@ -154,10 +154,10 @@ class Company:
                 self._settle(peer)
 
     def _settle(self, peer: int) -> None:
-        """Propose the first round that we have not begun, and go by the later of theirs and ours.
+        """Propose the first round that we have not begun, and start with the later of theirs and ours.
 
-        Whoever comes back proposes before it announces itself. So a process in the middle of its rounds has
-        their proposal at hand, and makes its own and goes by it in one: no round begins in between.
+        A restarted process proposes before it announces itself. A running process therefore finds that
+        proposal in the store, and makes and applies its own under the lock: no round begins in between.
         """
         pair, key = (peer, self._seen[peer]), self._key(peer, peer)
         theirs = int(self._store.get(key)) if self._has(key) else None

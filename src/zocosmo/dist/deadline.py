@@ -1,4 +1,4 @@
-"""How long to wait for a peer: long against the rounds seen so far, and never for ever."""
+"""How long to wait for a peer: a multiple of the rounds observed so far."""
 
 import contextlib
 import time
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from zocosmo.errors import InputError
 
-FIRST = 300.0  # seconds, before any round was seen
+FIRST = 300.0  # seconds, before the first round is observed
 LEAST = 30.0
 FACTOR = 20.0
 
 
 class Deadline:
-    """A number of seconds, given or learnt: 20 times the longest of the last rounds, and 30 s at least.
+    """A number of seconds, fixed or learned: 20 times the longest recent round, at least 30 s.
 
     >>> deadline = Deadline()
     >>> deadline.seconds
@@ -25,18 +25,18 @@ class Deadline:
 
     def __init__(self, fixed: float | None = None) -> None:
         if fixed is not None and not 0 < fixed < 1e9:
-            raise InputError(f"a deadline is a number of seconds above 0, got {fixed}")
+            raise InputError(f"a deadline must be a number of seconds above 0, got {fixed}")
         self.fixed = fixed
         self._rounds: deque[float] = deque(maxlen=100)
         self._measured, self._floor = 0.0, 0.0
 
     def observe(self, seconds: float) -> None:
-        """A round took so long, waiting included."""
+        """Record the duration of a round, waiting included."""
         self._rounds.append(seconds)
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
-        """A checkpoint: its length has nothing to do with that of a round."""
+        """A longer deadline during a checkpoint, whose duration is unrelated to that of a round."""
         began, self._floor = time.monotonic(), max(FIRST, FACTOR * self._measured)
         try:
             yield
@@ -45,7 +45,7 @@ class Deadline:
 
     @property
     def typical(self) -> float:
-        """The median round; 0 before any was seen."""
+        """The median round in seconds; 0 before the first."""
         return sorted(self._rounds)[len(self._rounds) // 2] if self._rounds else 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Handshake: before the first round all processes show what they were started for, and all compare."""
+"""Handshake: before the first round all processes exchange and compare their manifests."""
 
 import json
 from collections.abc import Sequence
@@ -9,9 +9,11 @@ from zocosmo.dist.rendezvous import Job
 from zocosmo.dist.seal import fresh_salt, open_blob, seal_blob
 from zocosmo.errors import InputError, ManifestMismatch
 
+REMEDY = "start all ranks with the same settings"
+
 
 def agree(job: Job, manifests: Sequence[Manifest]) -> None:
-    """Nothing where all processes have the same manifests; else every one of them ends with the same line."""
+    """Raise the same ManifestMismatch at every process unless all have the same manifests."""
     mine = json.dumps([manifest.to_bytes().decode() for manifest in manifests]).encode()
     shown = job.publish("manifest", mine)
     if all(each == shown[0] for each in shown):
@@ -19,16 +21,14 @@ def agree(job: Job, manifests: Sequence[Manifest]) -> None:
     first, *others = [[Manifest.from_bytes(text.encode()) for text in json.loads(each)] for each in shown]
     for rank, other in enumerate(others, 1):
         if len(other) != len(first):
-            raise ManifestMismatch(
-                f"trials: rank 0 has {len(first)}, rank {rank} has {len(other)}; start all ranks alike"
-            )
+            raise ManifestMismatch(f"trials: rank 0 has {len(first)}, rank {rank} has {len(other)}; {REMEDY}")
     for k, ours in enumerate(first):
         found: dict[Difference, list[int]] = {}
         for rank, other in enumerate(others, 1):
             for difference in ours.differences(other[k]):
                 found.setdefault(difference, []).append(rank)
         if found:
-            raise ManifestMismatch("; ".join(map(_said, found, found.values())) + "; start all ranks alike")
+            raise ManifestMismatch("; ".join([*map(_said, found, found.values()), REMEDY]))
 
 
 def _said(difference: Difference, ranks: Sequence[int]) -> str:
@@ -37,15 +37,15 @@ def _said(difference: Difference, ranks: Sequence[int]) -> str:
 
 
 def hand_out(job: Job, seeds: Sequence[Seed] | None, key: bytes | None = None) -> list[Seed]:
-    """The seeds of rank 0 at every process: sealed under the key, or else open to all who read the store.
+    """Send the seeds of rank 0 to every process: sealed if there is a key, otherwise readable in the store.
 
-    Without this, seeds never leave a process: manifests carry commitments to them.
+    Without this, seeds never leave a process: manifests carry only commitments.
     """
     salts = job.publish("seed salt", fresh_salt())
-    label = b"seeds" + b"".join(salts)  # new at every start, so that no old seeds can be handed in
+    label = b"seeds" + b"".join(salts)  # new at every start, so that old seeds cannot be replayed
     if job.rank == 0:
         if not seeds:
-            error = InputError("rank 0 hands out the seeds and has none; give it seeds, or --seeds")
+            error = InputError("rank 0 sends out the seeds but has none; give it seeds, or --seeds")
             job.tell(why=str(error))
             raise error
         text = json.dumps([{"hex": s.hex()} if isinstance(s, bytes) else s for s in seeds]).encode()

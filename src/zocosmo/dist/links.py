@@ -1,7 +1,7 @@
 """Links: connections from this process to others, one for each pair of processes that share an edge.
 
-A connection is a process group of two, so sockets exist along edges only, and one that breaks takes no other
-with it. Exchanges go through the peers in the order of an edge colouring (`graphs.colouring`).
+A connection is a process group of two, so sockets exist only along edges, and one that breaks leaves the
+others intact. Exchanges go through the peers in the order of an edge colouring (`graphs.colouring`).
 """
 
 import sys
@@ -21,7 +21,7 @@ from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, PeerLost, check_known
 from zocosmo.graphs.colouring import edge_colours
 
-c10d: Any = torch.distributed  # half of what we use has no types
+c10d: Any = torch.distributed  # much of what we use is untyped
 
 BACKENDS = ("gloo", "nccl", "mpi")
 
@@ -29,10 +29,10 @@ Pair = tuple[int, int]
 
 
 def check_backend(name: str) -> None:
-    """Refuse a backend that this machine does not have."""
+    """Raise an error unless this machine has the backend."""
     check_known("backend", name, BACKENDS)
     if name == "nccl" and not (c10d.is_nccl_available() and torch.cuda.is_available()):
-        raise InputError("backend nccl needs a GPU and a torch built for it, and finds none; use gloo")
+        raise InputError("backend nccl needs a GPU and a torch built with NCCL; use gloo")
     if name == "mpi" and not c10d.is_mpi_available():
         raise InputError("this torch was built without MPI; use backend gloo")
 
@@ -55,7 +55,7 @@ class Buffer:
         return self.tensor
 
     def read(self) -> memoryview:
-        """What is in it now; to be copied before the next message comes."""
+        """The current bytes; copy them before the next message arrives."""
         if self.tensor is not self.here:
             self.here.copy_(self.tensor)
         return self.view
@@ -63,7 +63,7 @@ class Buffer:
 
 @dataclass
 class Waiting:
-    """Whom we wait for, read by the thread that says so."""
+    """The peer we are waiting for, read by the thread that reports it."""
 
     peer: int = -1
     round: int = 0
@@ -71,7 +71,7 @@ class Waiting:
 
 
 class Inbox:
-    """Messages of one length from one peer: while one is read, the next may come into the other buffer."""
+    """Messages of one length from one peer: while one is read, the next can arrive in the other buffer."""
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.now, self.next = Buffer(size, device), Buffer(size, device)
@@ -79,7 +79,7 @@ class Inbox:
 
 
 class Links:
-    """Moves bytes between this process and its peers, and says who is lost."""
+    """Moves bytes between this process and its peers, and reports lost peers."""
 
     def __init__(
         self, job: Job, *, deadline: Deadline | None = None, backend: str = "gloo", quiet: bool = False
@@ -89,8 +89,8 @@ class Links:
         self.device = torch.device("cpu")
         if backend == "nccl":
             self.device = torch.device("cuda", torch.cuda.current_device())
-        self._groups: dict[int, tuple[Any, int]] = {}  # by peer: the group of two, the peer's place in it
-        self.is_final = True  # whether a lost peer is the end of the job
+        self._groups: dict[int, tuple[Any, int]] = {}  # by peer: the group of two, the peer's rank in it
+        self.is_final = True  # whether a lost peer ends the job
         self.salts: dict[int, tuple[bytes, bytes]] = {}  # by peer: ours and theirs, new with each connection
         self._colour: dict[Pair, int] = {}
         self._inboxes: dict[tuple[int, int], Inbox] = {}  # by peer and length
@@ -103,7 +103,7 @@ class Links:
             threading.Thread(target=self._notice, daemon=True).start()
 
     def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
-        """Connect to the peers of this process among pairs of processes; those already open stay."""
+        """Connect this process to its peers among these pairs; existing connections are kept."""
         self._colour = edge_colours(edges)
         if not connect:
             return
@@ -116,12 +116,12 @@ class Links:
         return sorted({a + b - rank for a, b in self._colour if rank in (a, b)})
 
     def in_order(self, peers: Iterable[int]) -> list[int]:
-        """By colour: the same order at all processes, as seen from each edge."""
+        """Peers by the colour of their edge, so that processes agree on the order of edges."""
         rank = self.job.rank
         return sorted(peers, key=lambda peer: self._colour[min(rank, peer), max(rank, peer)])
 
     def connect(self, peer: int, generation: str = "0") -> None:
-        """A new group of two with a peer, who must call this too."""
+        """A new group of two with a peer, which must call this too."""
         low, high = min(self.job.rank, peer), max(self.job.rank, peer)
         store = c10d.PrefixStore(f"link/{low}-{high}/{generation}", self.job.store)
         self.drop(peer)
@@ -147,12 +147,12 @@ class Links:
     def exchange(
         self, make: Callable[[], Mapping[int, Sequence[bytes]]], sizes: Mapping[int, int], t: int
     ) -> dict[int, memoryview]:
-        """Send to peers what `make` gives, and get as many bytes from each as `sizes` says.
+        """Send what `make` returns to the peers, and receive `sizes[peer]` bytes from each peer.
 
-        Gloo sends once the other end is ready to receive. So we get ready first and make what we send while
-        peers learn of it; and with a message received we are ready for the next of its length. The length is
-        the tag: messages of one length come in order, and what is in them says which they are. What is given
-        back must be read before the exchange after next.
+        Gloo sends once the other end has posted a receive. So receives are posted before `make` builds the
+        messages, and after each message the receive of the next one of its length is posted. The length is
+        the tag: messages of one length arrive in order and identify themselves. The returned views are valid
+        until the exchange after next.
         """
         since = time.monotonic()
         if self.backend != "gloo":
@@ -172,7 +172,7 @@ class Links:
     def _in_turn(
         self, out: Mapping[int, Sequence[bytes]], sizes: Mapping[int, int], t: int, since: float
     ) -> dict[int, memoryview]:
-        """For backends that do one thing after the other: the lower rank of an edge sends first."""
+        """For backends that run operations in sequence: the lower rank of an edge sends first."""
         got, works = {}, []
         for peer in self.in_order({*out, *sizes}):
             for sends in (self.job.rank < peer, self.job.rank > peer):
@@ -202,7 +202,7 @@ class Links:
             raise self.lost(peer, t, 0.0, error) from error
 
     def _be_ready(self, peer: int, buffer: Buffer) -> Any:
-        """A receive before it is needed; None where the peer is done and gone: missed only if expected."""
+        """Post a receive before it is needed; None if the peer has ended, an error only once it is needed."""
         group, place = self._groups[peer]
         try:
             return group.recv([buffer.tensor], place, len(buffer.view))
@@ -231,13 +231,13 @@ class Links:
             waiting.peer = -1
 
     def lost(self, peer: int, t: int | None, elapsed: float, error: Exception) -> PeerLost:
-        """The error that names peer, round and time, and what the first to end had to say."""
+        """The error with peer, round and time, and the reason of the first process that ended."""
         late = elapsed >= 0.99 * self.deadline.seconds or "imed out" in str(error)
         how = "did not answer" if late else "closed the connection"
         when = "before the first round" if t is None else f"in round {t}"
         text = f"rank {peer} {how} {when}, after {elapsed:.1f} s (deadline {self.deadline.seconds:.1f} s)"
         if self.backend != "gloo":
-            text += f": {str(error).splitlines()[0][:120]}"  # NCCL has reasons of its own
+            text += f": {str(error).splitlines()[0][:120]}"  # NCCL reports its own reasons
         first = self.job.tell(why=text) if self.is_final else None
         if first is not None and first["rank"] != self.job.rank:
             text += f"; the first to end was rank {first['rank']}: {first['why']}"
@@ -266,7 +266,7 @@ class Links:
         return c10d.ProcessGroupGloo(store, place, 2, options)
 
     def _notice(self) -> None:
-        """Every so often a line that names peer, round and time, while this process waits."""
+        """Print peer, round and time every NOTICE seconds while this process waits."""
         while not self._closed.wait(1.0):
             now, waiting = time.monotonic(), self._waiting
             elapsed = now - waiting.since

@@ -1,4 +1,4 @@
-"""Peer: one node, for people with a loop of their own."""
+"""Peer: this process as one node, for training loops outside zocosmo."""
 
 import itertools
 import time
@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from zocosmo._version import __version__
@@ -29,12 +30,13 @@ from zocosmo.log import source_hash
 from zocosmo.methods.base import World
 
 Values = NDArray[Any]
+Row = Values | torch.Tensor
 
-_count = itertools.count()  # peers of this process: each has keys of its own in the store
+_count = itertools.count()  # numbers the peers of this process: each has its own keys in the store
 
 
 class Peer:
-    """This process as one node of a graph: values go out, and come back mixed.
+    """This process as one node of a graph: sends values and gets them back mixed.
 
         with Peer(graph=ring(4), seed=7, d=1000, q=10) as peer:
             for t in range(100):
@@ -42,11 +44,11 @@ class Peer:
                 …
                 values = peer.mix(t, values)
 
-    All processes make their peers and call its methods in the same order. Entering joins the others and
-    compares manifests: graph, seed (by its commitment), d, q, schedule, wire, code, and whatever stands in
-    `about`. With `seed=None` anywhere but at rank 0, and `share_seed` at all, rank 0 hands its seed out.
-    Values are arrays, or tensors on any device, of float32 or float64, as many at all peers in a round; those
-    of a wire f16 or bf16 are rounded on their way.
+    All processes create their peers and call their methods in the same order. Entering joins the others and
+    compares manifests: graph, seed (by its commitment), d, q, schedule, wire, code, and all of `about`.
+    With `share_seed=True` at all processes rank 0 sends its seed to the others, which pass `seed=None`.
+    Values are arrays, or tensors on any device, of float32 or float64, of the same length at all peers in a
+    round; wires f16 and bf16 round them.
     """
 
     def __init__(
@@ -70,9 +72,9 @@ class Peer:
         job: Job | None = None,
     ) -> None:
         if seed is None and not share_seed:
-            raise InputError("a peer needs the seed that all peers have; or share_seed=True at all of them")
+            raise InputError("a peer needs the seed of all peers; pass it, or share_seed=True at all of them")
         if not isinstance(graph, Graph):
-            raise InputError(f"graph is a Graph, such as GRAPHS['ring'](4); got {graph!r}")
+            raise InputError(f"graph must be a Graph, such as GRAPHS['ring'](4); got {graph!r}")
         check_known("codec", codec, CODECS)
         check_known("dtype", dtype, ("float32", "float64"))
         check_wire(wire, dtype)
@@ -99,8 +101,8 @@ class Peer:
     def _enter(self) -> None:
         if self.job.world != self.graph.n:
             raise InputError(
-                f"a graph of {self.graph.n} nodes needs as many processes, got {self.job.world}; start one "
-                "for each"
+                f"a graph of {self.graph.n} nodes needs {self.graph.n} processes, got {self.job.world}; "
+                "start one per node"
             )
         self.node = self.job.rank
         if self._share:
@@ -129,32 +131,32 @@ class Peer:
         self.close()
 
     def close(self) -> None:
-        """Let go of all connections. Peers that still want something of this node are told so."""
+        """Close all connections. Peers that still expect messages from this node get PeerLost."""
         if self._links is not None:
             self._links.close()
 
-    def mix(self, t: int, values: Any, support: Support | None = None) -> Any:
+    def mix(self, t: int, values: Row, support: Support | None = None) -> Any:
         """Σ_j w_ij values_j over this node and its neighbours, with Metropolis weights."""
         self.begin(t)
         return _back(self.channel.mix(self._row(values), support)[0], values)
 
-    def mix_pair(self, t: int, values: Any, support: Support | None = None) -> Any:
-        """The average with this round's partner; our own values back in a round without one."""
+    def mix_pair(self, t: int, values: Row, support: Support | None = None) -> Any:
+        """The average with this round's partner; unchanged values in a round without one."""
         self.begin(t)
         partners = np.array([self.partner(t)])
         return _back(self.channel.mix_pairs(self._row(values), partners, support)[0], values)
 
     def partner(self, t: int) -> int:
-        """With whom the schedule pairs this node in round t; itself if it idles."""
+        """The node that the schedule pairs with this one in round t; this node itself if it is idle."""
         return int(self.world.schedule.partners(self.tape, t)[self.node])
 
     @property
     def ledger(self) -> Ledger:
-        """Bits that this node sent, by link."""
+        """Bits sent by this node, by link."""
         return self.channel.ledger(self.channel.codec)
 
     def begin(self, t: int) -> None:
-        """Round t begins. The deadline goes by how long the one before took; `mix` calls this by itself."""
+        """Begin round t and adapt the deadline to the duration of the last round; `mix` calls this itself."""
         if self._links is None:
             raise InputError("this peer has not joined; use it as `with Peer(...) as peer:`")
         now = time.monotonic()
@@ -163,12 +165,12 @@ class Peer:
         self._began = now
         self.channel.begin(t)
 
-    def _row(self, values: Any) -> Values:
-        row = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    def _row(self, values: Row) -> Values:
+        row = np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values)
         if row.ndim != 1 or row.dtype != self.channel.dtype:
             raise InputError(
-                f"values are one row of {self.channel.dtype}, got {row.dtype} of shape {row.shape}; "
-                "convert them, or make the peer with another dtype"
+                f"values must be one row of {self.channel.dtype}, got {row.dtype} of shape {row.shape}; "
+                "convert them, or create the peer with another dtype"
             )
         return np.ascontiguousarray(row)[None]
 
@@ -190,10 +192,6 @@ class Peer:
         )
 
 
-def _back(row: Values, like: Any) -> Any:
-    """A row in the kind that values came in: an array, or a tensor on the same device."""
-    if not hasattr(like, "detach"):
-        return row
-    import torch
-
-    return torch.from_numpy(row).to(like.device)
+def _back(row: Values, like: Row) -> Row:
+    """A row of the same kind as `like`: an array, or a tensor on the same device."""
+    return torch.from_numpy(row).to(like.device) if isinstance(like, torch.Tensor) else row

@@ -1,4 +1,4 @@
-"""Where nodes live: each process hosts one node, or several in a row."""
+"""Placement of nodes: each process hosts one node, or several consecutive ones."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.dist.tree import Tree
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
 
@@ -13,15 +14,15 @@ Index = NDArray[np.int64]
 
 
 class Hop(NamedTuple):
-    """A process in the tree that measurements travel along."""
+    """A process in the tree along which measurements are collected."""
 
     parent: int | None
     children: tuple[int, ...]
-    below: dict[int, Index]  # by child: the nodes in its part of the tree, ascending
+    below: dict[int, Index]  # by child: the nodes in its subtree, ascending
 
 
 class Place:
-    """The nodes of a graph over `world` processes, in rows as even as can be.
+    """The nodes of a graph over `world` processes, in consecutive parts whose sizes differ by at most one.
 
     >>> from zocosmo.graphs import ring
     >>> [part.tolist() for part in Place(ring(5), 2).parts]
@@ -31,7 +32,7 @@ class Place:
     def __init__(self, graph: Graph, world: int) -> None:
         if world > graph.n:
             raise InputError(
-                f"{world} processes for {graph.n} nodes; start at most one for each node of the graph"
+                f"{world} processes for {graph.n} nodes; start at most one per node of the graph"
             )
         self.graph, self.world = graph, world
         self.parts: list[Index] = np.array_split(np.arange(graph.n), world)
@@ -45,22 +46,7 @@ class Place:
 
     def hop(self, rank: int) -> Hop:
         """This process in the breadth-first tree of rank 0 over `edges`."""
-        peers: dict[int, list[int]] = {k: [] for k in range(self.world)}
-        for a, b in self.edges:
-            peers[a].append(b)
-            peers[b].append(a)
-        parent: dict[int, int | None] = {0: None}
-        order = [0]
-        for a in order:  # grows while it is read
-            for b in sorted(peers[a]):
-                if b not in parent:
-                    parent[b] = a
-                    order.append(b)
-        under: dict[int, list[int]] = {k: [k] for k in order}
-        for b in reversed(order[1:]):
-            above = parent[b]
-            assert above is not None
-            under[above] += under[b]
-        children = tuple(b for b in order if parent[b] == rank)
-        below = {b: np.concatenate([self.parts[k] for k in sorted(under[b])]) for b in children}
-        return Hop(parent[rank], children, below)
+        tree = Tree(Graph.of(self.world, self.edges))
+        children = tuple(b for b, a in tree.parent.items() if b and a == rank)
+        below = {b: np.concatenate([self.parts[k] for k in sorted(tree.below[b])]) for b in children}
+        return Hop(tree.parent[rank] if rank else None, children, below)

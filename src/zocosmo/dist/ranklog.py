@@ -1,4 +1,4 @@
-"""The log of one process: what it sent and how long it took, at every checkpoint of the study's log."""
+"""The log of one process: messages, bytes and times at every checkpoint of the study's log."""
 
 import csv
 import io
@@ -16,14 +16,14 @@ COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "m
 
 
 class RankLog:
-    """Rows for each checkpoint, appended as they come. Times are of this process, since it was started."""
+    """A row for each checkpoint, appended at once. Times are seconds since this process started."""
 
     def __init__(self, path: Path, job: Job, *, anew: bool) -> None:
         self.path, self.job, self._since = path, job, time.monotonic()
-        self.idled = 0  # rounds without the partner that the schedule gives
+        self.idled = 0  # rounds in which the scheduled partner was missing
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = "" if anew or not path.exists() else path.read_text(encoding="utf-8")
-        kept = kept[: kept.rfind("\n") + 1]  # without a row that a full disk cut short
+        kept = kept[: kept.rfind("\n") + 1]  # without a row truncated by a full disk
         replace_file(path, lambda draft: draft.write_text(kept or ",".join(COLUMNS) + "\n", encoding="utf-8"))
 
     def add(self, trial: int, t: int, channel: TorchChannel, links: Links) -> None:

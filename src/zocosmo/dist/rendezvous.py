@@ -1,4 +1,4 @@
-"""Rendezvous: how processes find one another. The store is torch's own; nothing here listens by itself."""
+"""Rendezvous: how processes find each other, through torch's store. Nothing here opens its own server."""
 
 import contextlib
 import hashlib
@@ -22,16 +22,16 @@ c10d: Any = torch.distributed
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-JOIN = 120.0  # seconds that processes have to come together
-NOTICE = 10.0  # seconds of waiting after which a line says so
-POLL = 0.01  # seconds between looks at the store
-TELL = 2.0  # seconds that a process which ends waits for the store
-LEAVE = timedelta(seconds=10)  # that rank 0 waits for the others to hear that all is done
+JOIN = 120.0  # seconds for all processes to join
+NOTICE = 10.0  # seconds between messages about waiting
+POLL = 0.01  # seconds between polls of the store
+TELL = 2.0  # seconds that an ending process waits for the store
+LEAVE = timedelta(seconds=10)  # for which rank 0 waits until the others know that the job is done
 
 
 @dataclass(frozen=True)
 class Job:
-    """This process among those of a job: `rank` of `world`, after `attempt` restarts."""
+    """This process in a job: `rank` of `world`, after `attempt` restarts."""
 
     store: Any
     rank: int
@@ -41,75 +41,75 @@ class Job:
     join_within: float = JOIN
 
     def part(self, name: str) -> "Job":
-        """The same processes, with keys of their own in the store."""
+        """The same processes with a separate namespace in the store."""
         return replace(self, store=c10d.PrefixStore(name, self.store))
 
     def publish(self, what: str, content: bytes) -> list[bytes]:
-        """Give all processes something of ours, and get what each of them gives, in order of rank."""
+        """Exchange contents between all processes; returns them in order of rank."""
         self.store.set(f"{what}/{self.rank}", content)
         others = (rank for rank in range(self.world) if rank != self.rank)
         found = {rank: self.fetch(f"{what}/{rank}", rank) for rank in others}
-        found[self.rank] = content  # ours is what we know, not what the store says
+        found[self.rank] = content  # not read back from the store
         return [found[rank] for rank in range(self.world)]
 
     def fetch(self, key: str, rank: int) -> bytes:
-        """What a process puts into the store, once it is there; not if it ends, or is late."""
+        """Wait for a value that a process puts into the store; PeerLost if one ends first or it is late."""
         since, noticed = time.monotonic(), 0.0
         while not self.has(key):
             if time.monotonic() - since - noticed > NOTICE:
                 noticed += NOTICE
-                said = f"zocosmo: rank {self.rank} waits for rank {rank} ({key}), {noticed:.0f} s"
-                print(f"{said} of {self.join_within:g} s", file=sys.stderr, flush=True)
+                text = f"zocosmo: rank {self.rank} waits for rank {rank} ({key}), {noticed:.0f} s"
+                print(f"{text} of {self.join_within:g} s", file=sys.stderr, flush=True)
             if self.has("ended") and not self.has(key):
                 first = json.loads(self.store.get("ended"))
                 raise PeerLost(f"the first to end was rank {first['rank']}: {first['why']}")
             if time.monotonic() - since > self.join_within:
                 raise PeerLost(
-                    f"rank {rank} did not come within {self.join_within:g} s ({key}); start all {self.world} "
-                    "processes, or look at their logs"
+                    f"rank {rank} did not join within {self.join_within:g} s ({key}); start all {self.world} "
+                    "processes, or check their logs"
                 )
             time.sleep(POLL)
         data: bytes = self.store.get(key)
         return data
 
     def finish(self, others: Sequence[int] | None = None) -> None:
-        """Wait for rank 0 to say that all is done; it may have the store, so it leaves when all know."""
+        """Wait until rank 0 declares the job done; it may host the store, so it leaves last."""
         if self.rank:
             self.fetch("finished", 0)
             self.store.set(f"seen/{self.rank}", "")
             return
         self.store.set("finished", "")
         others = range(1, self.world) if others is None else others
-        with contextlib.suppress(RuntimeError, ValueError):  # whoever is gone has lost nothing
+        with contextlib.suppress(RuntimeError, ValueError):  # a process that is gone needs no answer
             self.store.wait([f"seen/{rank}" for rank in others], LEAVE)
 
     def tell(self, **about: Any) -> dict[str, Any] | None:
-        """Leave word for the others of why this process ends; gives what was said first, by whomever."""
+        """Report to the others why this process ends; returns the first report of any process."""
         mine, first = json.dumps({"rank": self.rank, **about}), []
 
         def say() -> None:
-            with contextlib.suppress(RuntimeError, ValueError):  # it went with the process that had it
+            with contextlib.suppress(RuntimeError, ValueError):  # the store ended with its host
                 first.append(self.store.compare_set("ended", "", mine))
 
-        thread = threading.Thread(target=say, daemon=True)  # over a cut link no answer ever comes
+        thread = threading.Thread(target=say, daemon=True)  # a cut link never answers
         thread.start()
         thread.join(TELL)
         found: dict[str, Any] | None = json.loads(first[0]) if first else None
         return found
 
     def has(self, key: str) -> bool:
-        """Whether somebody has put this into the store."""
+        """Whether the store has this key."""
         try:
             return bool(self.store.check([key]))
         except RuntimeError as error:
-            raise PeerLost("the store is gone, and with it whoever started the processes") from error
+            raise PeerLost("the store is gone: the process that hosts it has ended; see its log") from error
 
 
 def join(*, listen: str | None = None, within: float = JOIN) -> Job:
-    """Come together with the processes that `torchrun`, `zocosmo launch` or you started.
+    """Join the other processes that `torchrun`, `zocosmo launch` or you started.
 
-    Connections are made to and from `listen`, an address of this machine. Without it that is 127.0.0.1, and
-    all processes must be here.
+    Connections use `listen`, an address of this machine. The default is 127.0.0.1, which requires all
+    processes to be on this machine.
     """
     env = os.environ
     if missing := [name for name in NEEDED if name not in env]:
@@ -128,13 +128,12 @@ def join(*, listen: str | None = None, within: float = JOIN) -> Job:
     except (RuntimeError, ValueError) as error:
         where, why = f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}", str(error).splitlines()[0][:160]
         raise PeerLost(
-            f"no store could be had at {where} within {within:g} s: the port is taken, or processes are "
-            f"missing ({why})"
+            f"no store at {where} within {within:g} s: the port is taken, or processes are missing ({why})"
         ) from error
     attempt = int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
     room = str(attempt)
     store.set_timeout(timeout)
-    if "TORCHELASTIC_RUN_ID" in env:  # torchrun: agents count restarts apart, and one store outlasts them all
+    if "TORCHELASTIC_RUN_ID" in env:  # torchrun: agents count restarts separately; one store serves all
         room = _room(c10d.PrefixStore("zocosmo rooms", store), rank, world, within)
         attempt = max(attempt, int(room.partition(".")[0]))
     store = c10d.PrefixStore(f"zocosmo/{room}", store)
@@ -146,13 +145,11 @@ def _check_numbers(env: Mapping[str, str]) -> None:
         if not env[name].isdecimal():
             raise InputError(f"{name} must be a whole number, got {env[name]!r}")
     if int(env["RANK"]) >= int(env["WORLD_SIZE"]):
-        raise InputError(
-            f"RANK {env['RANK']} must lie below WORLD_SIZE {env['WORLD_SIZE']}; ranks begin at 0"
-        )
+        raise InputError(f"RANK {env['RANK']} must be below WORLD_SIZE {env['WORLD_SIZE']}; ranks start at 0")
 
 
 def _await_store(host: str, port: int, within: float) -> None:
-    """Until somebody listens there; torch would wait too, and say so at length."""
+    """Wait until the port accepts connections; torch would wait too, but print long warnings."""
     since = time.monotonic()
     while True:
         try:
@@ -161,17 +158,17 @@ def _await_store(host: str, port: int, within: float) -> None:
         except OSError as error:
             if time.monotonic() - since > within:
                 raise PeerLost(
-                    f"no store answers at {host}:{port} within {within:g} s ({error.strerror or error}); is "
-                    "the process of rank 0 there?"
+                    f"no store answers at {host}:{port} within {within:g} s ({error.strerror or error}); "
+                    "start rank 0, or check its log"
                 ) from None
         time.sleep(0.1)
 
 
 def _room(store: Any, rank: int, world: int, within: float) -> str:
-    """A part of the store for the processes of this start alone, named by how many there were before it.
+    """A namespace in the store for this start only, named by the number of earlier starts.
 
-    What an earlier start left behind is there too. So each process says hello with a token that is new; rank
-    0 invites those it hears, all answer, and it opens the room once the answers of all of them are there.
+    The store also holds keys of earlier starts. So each process publishes a new token; rank 0 invites the
+    tokens it finds, all answer, and rank 0 opens the room once it has all answers.
     """
     mine, since, sent = secrets.token_hex(8), time.monotonic(), ""
     store.set(f"hello/{rank}", mine)
@@ -191,7 +188,7 @@ def _room(store: Any, rank: int, world: int, within: float) -> str:
             if store.check([f"{name}/open"]):
                 return f"{invited.partition('.')[0]}.{name}"
         time.sleep(POLL)
-    raise PeerLost(f"not all of {world} processes came within {within:g} s; look at their logs")
+    raise PeerLost(f"not all of {world} processes joined within {within:g} s; check their logs")
 
 
 def is_launched() -> bool:
@@ -200,20 +197,21 @@ def is_launched() -> bool:
 
 
 def check_address(address: str) -> None:
-    """Refuse what is no address of this machine."""
+    """Raise an error unless this is an address of this machine."""
     try:
         family, kind, *_, place = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
             probe.bind(place)
     except OSError as error:
-        raise InputError(f"{address!r} is no address of this machine ({error.strerror or error})") from None
+        reason = error.strerror or error
+        raise InputError(f"{address!r} is not an address of this machine ({reason}); give another") from None
 
 
 def _local_address(env: Mapping[str, str]) -> str:
     everyone_here = env.get("LOCAL_WORLD_SIZE") == env["WORLD_SIZE"] or env["MASTER_ADDR"] in LOCAL
     if not everyone_here:
         raise InputError(
-            f"processes on several machines (store at {env['MASTER_ADDR']}): say which address of this "
-            "one to use, with --listen ADDRESS or ZOCOSMO_LISTEN"
+            f"processes on several machines (store at {env['MASTER_ADDR']}): set this machine's address "
+            "with --listen ADDRESS or ZOCOSMO_LISTEN"
         )
     return "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Run a plan across processes: each calls `run_ranks` with its own place in the job."""
+"""Run a plan across processes: each calls `run_ranks` with its own Job."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ STUDIES = {"stop": Study, "idle": IdleStudy}
 
 
 def run_ranks(plan: Plan, job: Job, out: Path, options: Options, tick: Tick | None = None) -> Log | None:
-    """This process's part of a plan; the log at rank 0, None elsewhere."""
+    """Run this process's part of a plan; returns the log at rank 0, None elsewhere."""
     check_known("on_lost_peer", options.on_lost_peer, STUDIES)
     try:
         return STUDIES[options.on_lost_peer](plan, job, out, options, tick or (lambda progress: None)).run()

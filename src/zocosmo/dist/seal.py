@@ -1,9 +1,9 @@
-"""Seals: messages that only holders of one pre-shared key can read, change or send.
+"""Seals: only holders of a pre-shared key can read, change or send messages.
 
     key of a link   BLAKE2b-256(key = pre-shared key, person = "zo-cosmo seal v1",
                     session ‖ sender u32 ‖ receiver u32 ‖ salt of the sender ‖ salt of the receiver)
-    nonce           round u40 ‖ sequence u24 ‖ node that the message is from u32
-    sealed          ChaCha20-Poly1305(body; the head is proved, not hidden) ‖ tag of 16 bytes
+    nonce           round u40 ‖ sequence u24 ‖ node that sends the message u32
+    sealed          ChaCha20-Poly1305(body; the head as associated data) ‖ tag of 16 bytes
 
     key of a blob   BLAKE2b-256(key = pre-shared key, person = "zo-cosmo blob v1", label ‖ salt)
     sealed blob     salt ‖ ChaCha20-Poly1305(data, nonce 0) ‖ tag of 16 bytes
@@ -38,16 +38,16 @@ _NONCE = struct.Struct("<QI")
 _HEX = re.compile(rb"[0-9a-fA-F]{64}(\r?\n)?")
 _MAKE = "python -c \"from zocosmo.dist.seal import make_key; make_key('key')\""
 
-Bytes = bytes | bytearray | memoryview  # contiguous, one byte an item
+Bytes = bytes | bytearray | memoryview  # contiguous, one byte per item
 
 
 class Seal:
-    """One direction of one link, under a key that lives as long as the two processes at its ends.
+    """One direction of one link, under a key for one start of the two processes.
 
-    Both ends put 32 fresh random bytes, their salts, into the key of the link. Salts travel in the open: they
-    need not be secret, only new at every start. So each start has keys of its own, even of a session that is
-    run again with the same seed: no nonce meets a key twice, and nothing recorded earlier opens again. Within
-    a start the caller numbers messages so that no (round, sequence, sender) is closed twice or awaited twice.
+    Both ends contribute 32 random bytes, their salts, to the key of the link. Salts are sent in plain text:
+    they must be new at every start but need not be secret. So each start has its own keys, even if a session
+    is rerun with the same seed: no nonce is reused with a key, and recorded messages cannot be replayed.
+    Within a start the caller must not close or open the same (round, sequence, sender) twice.
     """
 
     __slots__ = ("_cipher",)
@@ -59,9 +59,9 @@ class Seal:
     def pair(
         cls, key: bytes, session: bytes, mine: int, theirs: int, my_salt: bytes, their_salt: bytes
     ) -> tuple[Self, Self]:
-        """Seals of the link to the peer and of the link from it."""
+        """The seals of the link to the peer and of the link from it."""
         if mine == theirs:
-            raise InputError(f"both ends of the link are {mine}; a seal is for a link between two")
+            raise InputError(f"both ends of the link are {mine}; a seal needs two different ends")
         outgoing = link_key(key, session, ends=(mine, theirs), salts=(my_salt, their_salt))
         incoming = link_key(key, session, ends=(theirs, mine), salts=(their_salt, my_salt))
         return cls(outgoing), cls(incoming)
@@ -75,7 +75,7 @@ class Seal:
         sender: int,
         head: Bytes,
     ) -> bytes:
-        """The body made unreadable, and a tag of 16 bytes that also vouches for head and numbers."""
+        """The encrypted body and a tag of 16 bytes that also authenticates head and numbers."""
         return _encrypt(self._cipher, link_nonce(round, sequence, sender), body, head)
 
     def open(
@@ -87,9 +87,9 @@ class Seal:
         sender: int,
         head: Bytes,
     ) -> bytes:
-        """The body, if this very message was closed by the other end of the link.
+        """The body, if the other end of the link closed exactly this message.
 
-        Numbers may come from a head that nobody has vouched for yet, so impossible ones break the seal too.
+        The numbers may come from a head that is not authenticated yet: impossible ones raise SealBroken too.
         """
         try:
             return self._cipher.decrypt(link_nonce(round, sequence, sender), data, head)
@@ -101,7 +101,7 @@ class Seal:
 
 
 def link_key(key: bytes, session: bytes, *, ends: tuple[int, int], salts: tuple[bytes, bytes]) -> bytes:
-    """Key of one directed link; ends and salts are (sender's, receiver's)."""
+    """The key of one directed link; ends and salts are (sender's, receiver's)."""
     _check_size("a session", session, 32)
     for end, salt in zip(ends, salts, strict=True):
         check_whole("an end of a link", end, 0, 2**32 - 1)
@@ -117,10 +117,10 @@ def link_nonce(round: int, sequence: int, sender: int) -> bytes:  # noqa: A002
 
 
 def seal_blob(key: bytes, session_label: bytes, data: Bytes) -> bytes:
-    """Data outside rounds, such as a seed; 48 bytes longer than it was.
+    """Seal data outside rounds, such as a seed; adds 48 bytes.
 
-    The key is drawn for this blob alone, hence the nonce 0. A blob opens as often as it is sent under its
-    label: where an old one must not pass, the label has to hold something fresh, such as the reader's salt.
+    Each blob has its own key, hence the nonce 0. A blob can be replayed under its label: to prevent that,
+    put something new into the label, such as the reader's salt.
     """
     salt = fresh_salt()
     cipher = ChaCha20Poly1305(_derive(key, _PERSON_BLOB, session_label + salt))
@@ -141,28 +141,28 @@ def open_blob(key: bytes, session_label: bytes, data: Bytes) -> bytes:
 
 
 def fresh_salt() -> bytes:
-    """Never from a tape: two starts with one seed must not draw the same."""
+    """Not from a tape: two starts with the same seed must have different salts."""
     return secrets.token_bytes(SALT_BYTES)
 
 
 def make_key(path: Path | str) -> None:
-    """A new key file of 64 hex digits, closed to others from its first moment; never over an old file."""
+    """Create a key file of 64 hex digits with mode 600; never overwrites a file."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(secrets.token_hex(_KEY_BYTES) + "\n")
     except FileExistsError:
-        raise InputError(f"{path} exists; remove it first or choose another name for the key") from None
+        raise InputError(f"{path} exists; remove it, or choose another name for the key") from None
     except OSError as error:
         raise InputError(f"key file {path} cannot be written: {error.strerror}; choose another") from None
 
 
 def read_key(path: Path | str) -> bytes:
-    """The pre-shared key, 32 bytes or 64 hex digits, from a file that only its owner can use."""
+    """The pre-shared key, 32 bytes or 64 hex digits, from a file that only its owner can access."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer must not hold us up
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer must not block
         try:
-            info = os.fstat(handle)  # of what was opened: a link that is swapped now changes nothing
+            info = os.fstat(handle)  # of the open file, not of a path that could be swapped
             _check_private(path, info)
             text = os.read(handle, 80)
         finally:
@@ -185,7 +185,7 @@ def read_key(path: Path | str) -> bytes:
 def _check_private(path: Path | str, info: os.stat_result) -> None:
     if not stat.S_ISREG(info.st_mode):
         raise InputError(
-            f"key file {path} is {stat.filemode(info.st_mode)}, no regular file; make one: {_MAKE}"
+            f"key file {path} is {stat.filemode(info.st_mode)}, not a regular file; make one: {_MAKE}"
         )
     if info.st_uid not in (0, os.geteuid()):
         raise InputError(
@@ -194,7 +194,7 @@ def _check_private(path: Path | str, info: os.stat_result) -> None:
         )
     if info.st_mode & 0o077:
         raise InputError(
-            f"key file {path} is open to others (mode {stat.S_IMODE(info.st_mode):o}); "
+            f"key file {path} is accessible to others (mode {stat.S_IMODE(info.st_mode):o}); "
             f"chmod 600 {shlex.quote(str(path))}"
         )
 
@@ -209,7 +209,7 @@ def _encrypt(cipher: ChaCha20Poly1305, nonce: bytes, body: Bytes, head: Bytes) -
         return cipher.encrypt(nonce, body, head)
     except OverflowError:
         raise InputError(
-            f"a seal takes less than 2 GiB at once, got {len(body)} bytes; send several messages"
+            f"a seal takes less than 2 GiB, got {len(body)} bytes; send several messages"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The tree that floods travel along."""
+"""The tree along which messages are flooded."""
 
 from collections.abc import Iterator
 
@@ -8,11 +8,11 @@ Link = tuple[int, int]
 
 
 class Tree:
-    """The breadth-first tree of node 0, stage by stage: the one that `traffic.tree_messages` charges for."""
+    """The breadth-first tree of node 0, which `traffic.tree_messages` charges for."""
 
     def __init__(self, graph: Graph) -> None:
         parent, order, depth = {0: 0}, [0], {0: 0}
-        for i in order:  # grows while it is read
+        for i in order:  # grows during the loop
             for j in graph.neighbours[i]:
                 if j not in parent:
                     parent[j], depth[j] = i, depth[i] + 1
@@ -23,19 +23,19 @@ class Tree:
             self.below[parent[i]] |= self.below[i]
 
     def hops(self) -> Iterator[list[tuple[Link, int]]]:
-        """Stage by stage, which link carries whose message: up to node 0, then down."""
+        """By stage, the links and the origins of the messages they carry: up to node 0, then down."""
         for up in (True, False):
             for stage in self.stages(up):
                 yield [(link, origin) for link in stage for origin in self.carried(link, up)]
 
     def stages(self, up: bool) -> Iterator[list[Link]]:
-        """Links of one depth after the other: from the leaves, or from the root."""
+        """Links by depth, from the leaves up or from the root down."""
         depths = range(1, max(self.depth.values()) + 1)
         for depth in reversed(depths) if up else depths:
             nodes = sorted(i for i, level in self.depth.items() if level == depth)
             yield [(i, self.parent[i]) if up else (self.parent[i], i) for i in nodes]
 
     def carried(self, link: Link, up: bool) -> list[int]:
-        """Whose messages cross a link: of the nodes behind it, seen from where it leads."""
+        """The origins of the messages that cross a link: all nodes on the sender's side."""
         behind = self.below[link[0]] if up else set(range(self.n)) - self.below[link[1]]
         return sorted(behind)

@@ -1,4 +1,4 @@
-"""Edge colourings: an order of exchanges in which nobody waits in a circle."""
+"""Edge colourings: an order of exchanges that cannot deadlock."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,11 @@ Edge = tuple[int, int]
 
 
 def edge_colours(edges: Iterable[Edge]) -> dict[Edge, int]:
-    """A colour for each edge, different at every node: edges in lexicographic order, each the lowest free.
+    """A colour for each edge, in lexicographic order: the lowest not yet used at either end.
 
-    All who go through their edges by ascending colour, ready to do both directions of an edge at once, get
-    to the end on any graph: whoever holds the lowest colour of all finds its peer at the same edge. With
-    degrees up to Δ there are at most 2Δ − 1 colours.
+    Nodes that go through their edges by ascending colour, exchanging both directions of an edge at once,
+    cannot deadlock: both ends of the lowest remaining edge are at that edge. With degrees up to Δ there
+    are at most 2Δ − 1 colours.
 
     >>> edge_colours([(0, 1), (1, 2), (2, 3), (0, 3)])
     {(0, 1): 0, (0, 3): 1, (1, 2): 1, (2, 3): 0}

@@ -1,10 +1,11 @@
-"""Graphs: who may talk to whom. networkx builds and examines them; a Graph is what peers agree on."""
+"""Graphs: which nodes may exchange messages. Peers compare the edges of a Graph in their manifests."""
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from zocosmo.errors import GraphError, check_whole
 if TYPE_CHECKING:
     import networkx as nx
 
-MAX_DRAWS = 1000  # of a random graph, until one is connected
+MAX_DRAWS = 1000  # attempts to draw a connected random graph
 
 Edge = tuple[int, int]
 
@@ -34,15 +35,15 @@ class Graph:
 
     @classmethod
     def of(cls, n: int, edges: Iterable[tuple[int, int]], name: str = "edges") -> "Graph":
-        """From any list of edges; an edge may be named twice and either way round."""
+        """From any list of edges, in any order and direction; duplicates are dropped."""
         pairs = [(check_whole("a node", i), check_whole("a node", j)) for i, j in edges]
         return cls(check_whole("n", n), tuple(sorted({(min(pair), max(pair)) for pair in pairs})), name)
 
     @classmethod
     def from_networkx(cls, graph: "nx.Graph", name: str = "edges") -> "Graph":
-        """Nodes are numbered in the order that networkx lists them, sorted where they can be."""
+        """Nodes are numbered in sorted order or, if they cannot be sorted, in the order of networkx."""
         if graph.is_directed():
-            raise GraphError("a directed graph cannot be mixed over; pass graph.to_undirected()")
+            raise GraphError("mixing needs an undirected graph; pass graph.to_undirected()")
         try:
             nodes = sorted(graph.nodes)
         except TypeError:
@@ -59,9 +60,9 @@ class Graph:
                     f"edge ({i}, {j}) is a loop, descends, or leaves the nodes 0 to {self.n - 1}"
                 )
         if list(self.edges) != sorted(set(self.edges)):
-            raise GraphError("edges are listed once each in lexicographic order; Graph.of sorts them")
+            raise GraphError("edges must be distinct and in lexicographic order; use Graph.of to sort them")
         if len(self.edges) < self.n - 1:
-            raise GraphError(f"the graph is not connected: {self.n} nodes need {self.n - 1} edges or more")
+            raise GraphError(f"the graph is not connected: {self.n} nodes need at least {self.n - 1} edges")
         reached = self._reached()
         if len(reached) < self.n:
             lost = next(i for i in range(self.n) if i not in reached)
@@ -121,7 +122,7 @@ def edge_laplacian(
 
 
 def ring(n: int) -> Graph:
-    """Each node with the next; two nodes share one edge.
+    """Each node joined to the next; a ring of two nodes has one edge.
 
     >>> ring(4).edges
     ((0, 1), (0, 3), (1, 2), (2, 3))
@@ -132,32 +133,38 @@ def ring(n: int) -> Graph:
 
 def path(n: int) -> Graph:
     """A ring with one edge less."""
-    return _built("path", "path_graph", n)
+    _at_least(1, n, "path")
+    return Graph.of(n, pairwise(range(n)), "path")
 
 
 def star(n: int) -> Graph:
-    """Node 0 with every other."""
+    """Node 0 joined to every other."""
     _at_least(2, n, "star")
-    return _built("star", "star_graph", n - 1)
+    return Graph.of(n, ((0, i) for i in range(1, n)), "star")
 
 
 def complete(n: int) -> Graph:
-    """Everyone with everyone."""
-    return _built("complete", "complete_graph", n)
+    """Every pair of nodes joined."""
+    _at_least(1, n, "complete")
+    return Graph.of(n, combinations(range(n), 2), "complete")
 
 
 def grid(n: int, rows: int | None = None) -> Graph:
-    """rows × (n / rows) nodes, as near to a square as n divides: 10 nodes are 2 × 5."""
-    return _built("grid", "grid_2d_graph", *_sides(n, rows, "grid"))
+    """rows × (n / rows) nodes; by default as close to a square as n allows: 10 nodes are 2 × 5."""
+    import networkx as nx
+
+    return Graph.from_networkx(nx.grid_2d_graph(*_sides(n, rows, "grid")), "grid")
 
 
 def torus(n: int, rows: int | None = None) -> Graph:
-    """A grid whose ends are joined."""
-    return _built("torus", "grid_2d_graph", *_sides(n, rows, "torus"), periodic=True)
+    """A grid whose opposite sides are joined."""
+    import networkx as nx
+
+    return Graph.from_networkx(nx.grid_2d_graph(*_sides(n, rows, "torus"), periodic=True), "torus")
 
 
 def hypercube(n: int) -> Graph:
-    """n = 2^k nodes, joined where their numbers differ in one bit."""
+    """n = 2^k nodes, joined if their numbers differ in one bit."""
     n = check_whole("n", n)
     if n < 2 or n & (n - 1):
         raise GraphError(f"a hypercube has 2, 4, 8, 16, … nodes, got n = {n}")
@@ -167,12 +174,12 @@ def hypercube(n: int) -> Graph:
 
 
 def erdos_renyi(n: int, p: float, seed: Seed = 0) -> Graph:
-    """Each edge with probability p, drawn from the tape again until the graph is connected.
+    """Each edge with probability p, redrawn from the tape until the graph is connected.
 
-    Draw a: edge k, in lexicographic order, is there where word k of stream("graph", a) is below ⌊p · 2^64⌋.
+    Attempt a has edge k, in lexicographic order, if word k of stream("graph", a) is below ⌊p · 2^64⌋.
     """
     if not 0 < p <= 1:
-        raise GraphError(f"an edge probability lies above 0 and up to 1, got p = {p}")
+        raise GraphError(f"an edge probability must be above 0 and at most 1, got p = {p}")
     pairs, bar = [(i, j) for i in range(n) for j in range(i + 1, n)], int(p * 2**64)
 
     def draw(tape: Tape, attempt: int) -> Iterable[Edge]:
@@ -183,39 +190,35 @@ def erdos_renyi(n: int, p: float, seed: Seed = 0) -> Graph:
 
 
 def random_regular(n: int, degree: int, seed: Seed = 0) -> Graph:
-    """Every node of the same degree, by networkx, seeded from the tape; drawn until connected."""
+    """All nodes of the same degree, by networkx with seeds from the tape, redrawn until connected."""
+    import networkx as nx
+
     if not 2 <= degree < n or n * degree % 2:
         raise GraphError(
             f"no connected graph of {n} nodes has degree {degree}: 2 ≤ degree < n, n · degree even"
         )
-    return _connected(
-        n, "random_regular", seed, _seeded("random_regular_graph", degree, n), f"degree {degree}"
-    )
+    draw = _seeded(partial(nx.random_regular_graph, degree, n))
+    return _connected(n, "random_regular", seed, draw, f"degree {degree}")
 
 
 def small_world(n: int, k: int, p: float, seed: Seed = 0) -> Graph:
-    """A ring with each node's k nearest, each edge rewired with probability p (Watts–Strogatz)."""
+    """Each node joined to its k nearest on a ring, each edge rewired with probability p (Watts–Strogatz)."""
+    import networkx as nx
+
     if not 2 <= k < n or k % 2 or not 0 <= p <= 1:
         raise GraphError(
             f"a small world needs an even k, 2 ≤ k < n, 0 ≤ p ≤ 1; got n = {n}, k = {k}, p = {p}"
         )
-    return _connected(n, "small_world", seed, _seeded("watts_strogatz_graph", n, k, p), f"k = {k}, p = {p}")
+    draw = _seeded(partial(nx.watts_strogatz_graph, n, k, p))
+    return _connected(n, "small_world", seed, draw, f"k = {k}, p = {p}")
 
 
-def _built(name: str, builder: str, *args: Any, **options: Any) -> Graph:
-    import networkx as nx
-
-    _at_least(1, args[0], name)
-    return Graph.from_networkx(getattr(nx, builder)(*args, **options), name)
-
-
-def _seeded(builder: str, *args: Any) -> Callable[[Tape, int], Iterable[Edge]]:
-    """A networkx generator seeded from the tape; what it makes may change with networkx."""
-    import networkx as nx
+def _seeded(build: "Callable[..., nx.Graph]") -> Callable[[Tape, int], Iterable[Edge]]:
+    """A networkx generator seeded from the tape; its graphs may change between networkx releases."""
 
     def draw(tape: Tape, attempt: int) -> Iterable[Edge]:
         word = int(tape.coins("graph", attempt).words(1)[0])
-        edges: Iterable[Edge] = getattr(nx, builder)(*args, seed=word % 2**32).edges()
+        edges: Iterable[Edge] = build(seed=word % 2**32).edges()
         return edges
 
     return draw
@@ -231,12 +234,12 @@ def _connected(
             return Graph.of(n, draw(tape, attempt), name)
         except GraphError:
             continue
-    raise GraphError(f"none of {MAX_DRAWS} {name} graphs of {n} nodes with {what} was connected; add edges")
+    raise GraphError(f"none of {MAX_DRAWS} {name} graphs of {n} nodes with {what} is connected; add edges")
 
 
 def _at_least(least: int, n: int, name: str) -> None:
     if check_whole("n", n, -(2**63)) < least:
-        alone = "; a node on its own is graph complete" if n == 1 else ""
+        alone = "; use graph complete for a single node" if n == 1 else ""
         raise GraphError(f"a {name} graph needs at least {least} nodes, got {n}{alone}")
 
 
@@ -246,24 +249,24 @@ def _sides(n: int, rows: int | None, name: str) -> tuple[int, int]:
     if side < 1 or n % side:
         raise GraphError(f"{n} nodes do not make a {name} of {side} rows; rows must divide n")
     if rows is None and side == 1 and n > 3:
-        raise GraphError(f"{n} nodes make no {name} but a single row; change n, or ask for it with rows = 1")
+        raise GraphError(f"{n} nodes only make a {name} of a single row; change n, or set rows = 1")
     return side, n // side
 
 
 def by_edges(edges: str, n: int | None = None) -> Graph:
-    """A graph of one's own, its edges as text; n nodes, or as many as the edges name.
+    """A custom graph from its edges as text, with n nodes or as many as the edges name.
 
     >>> by_edges("0-1, 1-2, 0-2, 2-3").edges
     ((0, 1), (0, 2), (1, 2), (2, 3))
     """
     if not is_edges(edges):
-        raise GraphError(f"edges are pairs of nodes, such as 0-1,1-2; got {edges!r}")
+        raise GraphError(f"edges must be pairs of nodes, such as 0-1,1-2; got {edges!r}")
     pairs = [(int(i), int(j)) for i, j in (pair.split("-") for pair in edges.split(","))]
     return Graph.of(1 + max(map(max, pairs)) if n is None else n, pairs)
 
 
 def is_edges(text: str) -> bool:
-    """Whether a text is a list of edges, and not the name of a graph."""
+    """Whether a text is a list of edges rather than the name of a graph."""
     pair = r"\s*[0-9]{1,9}-[0-9]{1,9}\s*"
     return re.fullmatch(f"{pair}(,{pair})*", text) is not None
 

@@ -1,7 +1,7 @@
-"""A schedule of one's own: matchings written down, each drawn with its weight   [PROTOCOL.md]
+"""Custom schedules: a list of matchings, each drawn with its weight   [PROTOCOL.md]
 
-What `zocosmo schedule` finds, or any list. Round t draws v = below(Σ weights) from stream("matching", t) and
-takes the first matching whose weight, added to those before it, exceeds v.
+The list may be what `zocosmo schedule` finds, or any other. Round t draws v = below(Σ weights) from
+stream("matching", t) and takes the first matching whose cumulative weight exceeds v.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from zocosmo.graphs.graph import Edge, Graph
 from zocosmo.graphs.matching import SCHEDULES, Partners, Schedule
 
 MOST_MATCHINGS = 10_000
-MOST_TOTAL = 2**63  # of all weights, so that a draw fits a signed word
+MOST_TOTAL = 2**63  # limit on the sum of weights: a draw must fit a signed word
 KEYS = ("matchings", "weights")
 
 
 @dataclass(frozen=True, repr=False)
 class Listing:
-    """Matchings and how often each is drawn, before there is a graph: hashable, and small to name.
+    """Matchings and their weights, not yet tied to a graph; hashable, with a short name.
 
     >>> Listing.of([[(0, 1), (3, 2)], [(1, 2)]], [3, 1])
     listed-3a9e9028c551ea42d182b68f17e40b92
@@ -39,30 +39,30 @@ class Listing:
 
     @classmethod
     def of(cls, matchings: Iterable[Iterable[Iterable[int]]], weights: Iterable[int]) -> "Listing":
-        """From lists as a config has them; a pair may be written either way round."""
+        """From lists as in a config; the order within a pair does not matter."""
         lists = [_matching(k, given) for k, given in enumerate(_items("matchings", matchings))]
         whole = [_weight(k, given) for k, given in enumerate(_items("weights", weights))]
         if not 1 <= len(lists) <= MOST_MATCHINGS:
             raise GraphError(f"a schedule lists 1 to {MOST_MATCHINGS:,} matchings, got {len(lists)}")
         if len(whole) != len(lists):
-            raise GraphError(f"{len(lists)} matchings need as many weights, got {len(whole)}")
+            raise GraphError(f"{len(lists)} matchings need one weight each, got {len(whole)}")
         if sum(whole) > MOST_TOTAL:
-            raise GraphError(f"weights add up to {sum(whole)}, and at most to 2^63; divide them")
+            raise GraphError(f"weights add up to {sum(whole)}, more than 2^63; scale them down")
         return cls(tuple(lists), tuple(whole))
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> "Listing":
-        """From the mapping that a config has, {matchings: […], weights: […]}."""
+        """From the mapping in a config, {matchings: […], weights: […]}."""
         for key in given:
             check_known("key of a schedule", key, KEYS)
         for key in KEYS:
             if key not in given:
-                raise GraphError(f"a schedule of one's own lists matchings and weights; it lacks {key!r}")
+                raise GraphError(f"a custom schedule lists matchings and weights; add {key!r}")
         return cls.of(**given)
 
     @property
     def name(self) -> str:
-        """What manifests carry: two lists that are not the same draw for draw have different names."""
+        """The name in manifests: lists that draw differently have different names."""
         text = json.dumps([self.matchings, self.weights], separators=(",", ":"))
         return f"listed-{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
 
@@ -70,16 +70,16 @@ class Listing:
         return self.name
 
     def __str__(self) -> str:
-        """For labels: the first digits tell the few lists of a study apart."""
+        """A short form for labels: its digits are enough for the few lists of a study."""
         return self.name[: len("listed-") + 4]
 
     def plain(self) -> dict[str, Any]:
-        """Back as a config has it."""
+        """The mapping for a config."""
         return {"matchings": [[list(e) for e in each] for each in self.matchings], "weights": [*self.weights]}
 
 
 class Listed:
-    """Matchings of a list, each drawn with its weight: any law, such as the best one for a graph.
+    """The matchings of a list, each drawn with its weight; this allows any law, such as a graph's best.
 
     >>> from zocosmo.graphs.graph import path
     >>> Listed(path(4), [[(0, 1), (2, 3)], [(1, 2)]], [3, 1]).edge_law()
@@ -115,22 +115,22 @@ class Listed:
         return [Fraction(weight, self.total) for weight in share.values()]
 
 
-Chosen = str | Mapping[str, Any] | Listing | Listed  # what may be asked for as a schedule
+Chosen = str | Mapping[str, Any] | Listing | Listed  # the forms in which a schedule can be given
 
 
 def settle(graph: Graph, chosen: Chosen) -> str | Listing:
-    """A schedule's name, or its list if that fits the graph; whether a name does is seen when it is built."""
+    """A schedule's name, or its list, checked against the graph; names are checked by `build_schedule`."""
     if isinstance(chosen, str):
         return chosen
     if isinstance(chosen, Listed):
         if (chosen.graph.n, chosen.graph.edges) != (graph.n, graph.edges):
             raise GraphError(
-                f"this schedule is of {chosen.graph!r}, not of {graph!r}; list matchings of that"
+                f"this schedule is for {chosen.graph!r}, not for {graph!r}; list matchings of the latter"
             )
         return chosen.listing
     if not isinstance(chosen, Mapping | Listing):
         raise InputError(
-            f"a schedule is a name, a mapping of matchings and weights, or Listed; got {chosen!r:.80}"
+            f"a schedule must be a name, a mapping of matchings and weights, or Listed; got {chosen!r:.80}"
         )
     listing = Listing.read(chosen) if isinstance(chosen, Mapping) else chosen
     _check_pairs(graph, listing)
@@ -138,7 +138,7 @@ def settle(graph: Graph, chosen: Chosen) -> str | Listing:
 
 
 def build_schedule(graph: Graph, settled: str | Listing) -> Schedule:
-    """The schedule itself, or a refusal where the graph does not fit."""
+    """The schedule, or a GraphError if the graph does not suit it."""
     if isinstance(settled, Listing):
         return Listed(graph, settled.matchings, settled.weights)
     check_known("schedule", settled, SCHEDULES)
@@ -147,17 +147,17 @@ def build_schedule(graph: Graph, settled: str | Listing) -> Schedule:
 
 def _items(what: str, given: Any) -> Sequence[Any]:
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise GraphError(f"{what} of a schedule are a list, got {given!r:.80}")
+        raise GraphError(f"{what} of a schedule must be a list, got {given!r:.80}")
     return list(given)
 
 
 def _matching(k: int, given: Any) -> tuple[Edge, ...]:
     pairs = sorted(_pair(k, pair) for pair in _items(f"pairs of matching {k}", given))
     if not pairs:
-        raise GraphError(f"matching {k} has no pairs; leave it out")
+        raise GraphError(f"matching {k} has no pairs; remove it")
     node, times = Counter(node for pair in pairs for node in pair).most_common(1)[0]
     if times > 1:
-        raise GraphError(f"matching {k} pairs node {node} {times} times; a node has one partner")
+        raise GraphError(f"matching {k} pairs node {node} {times} times; a node can have only one partner")
     return tuple(pairs)
 
 
@@ -165,24 +165,24 @@ def _pair(k: int, given: Any) -> Edge:
     try:
         i, j = (operator.index(node) for node in given)
     except (TypeError, ValueError):
-        raise GraphError(f"a pair of matching {k} is two nodes, such as [0, 1]; got {given!r:.80}") from None
+        raise GraphError(f"matching {k} must list pairs of nodes such as [0, 1]; got {given!r:.80}") from None
     return min(i, j), max(i, j)
 
 
 def _weight(k: int, given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise GraphError(f"weight {k} must be a whole number from 1 on, got {given!r:.80}")
+        raise GraphError(f"weight {k} must be an integer ≥ 1, got {given!r:.80}")
     return int(given)
 
 
 def _check_pairs(graph: Graph, listing: Listing) -> None:
-    """Every pair an edge, and enough of them for every node to hear of every other in the end."""
+    """Check that all pairs are edges of the graph and that together they connect it."""
     edges, used = set(graph.edges), set[Edge]()
     for k, pairs in enumerate(listing.matchings):
         used.update(pairs)
         for i, j in pairs:
             if (i, j) not in edges:
-                raise GraphError(f"matching {k} pairs {i} and {j}, which is no edge of {graph!r}")
+                raise GraphError(f"matching {k} pairs {i} and {j}, which is not an edge of {graph!r}")
     try:
         Graph.of(graph.n, used)
     except GraphError as error:

@@ -1,7 +1,7 @@
-"""Matchings: who is paired with whom in a round, and the public schedules that say so   [PROTOCOL.md]
+"""Matchings: which nodes are paired in a round, and the public schedules that decide it   [PROTOCOL.md]
 
-A schedule turns the tape and a round into partners. Rounds and tapes may be arrays: partners have shape
-(…, n), and a node that idles is its own partner.
+A schedule maps the tape and a round to partners. Rounds and tapes may be arrays: partners have shape (…, n),
+and an idle node is its own partner.
 """
 
 from collections import defaultdict
@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from zocosmo.core.tape import BLOCK_WORDS, Coins, Ids, Tape, id_words
 from zocosmo.errors import GraphError, InputError, check_whole
+from zocosmo.graphs.colouring import edge_colours
 from zocosmo.graphs.graph import Edge, Graph, edge_laplacian, ring
 
-MAX_EXACT_NODES = 16  # for the law of greedy maximal matchings: it walks the sets of free nodes
+MAX_EXACT_NODES = 16  # for the exact law of maximal matchings, which enumerates sets of free nodes
 
 Partners = NDArray[np.int64]
 
 
 class Matching(NamedTuple):
-    """Disjoint edges of one round, ascending, and the nodes that idle."""
+    """Disjoint edges of one round, ascending, and the idle nodes."""
 
     pairs: tuple[Edge, ...]
     idle: tuple[int, ...]
@@ -40,11 +41,11 @@ class Schedule(Protocol):
     graph: Graph
 
     def partners(self, tape: Tape, t: Ids) -> Partners:
-        """The partner of each node, shape (…, n); its own number where it idles."""
+        """The partner of each node, shape (…, n); its own number if it is idle."""
         ...
 
     def edge_law(self) -> list[Fraction]:
-        """How often each edge of the graph is active in the long run, exactly."""
+        """The exact long-run frequency of each edge of the graph."""
         ...
 
 
@@ -57,7 +58,7 @@ def matching(schedule: Schedule, tape: Tape, t: int) -> Matching:
     """
     partners = schedule.partners(tape, t)
     if partners.ndim != 1:
-        raise InputError(f"one matching is of one tape and one round, got {partners.shape[:-1]} of them")
+        raise InputError(f"a matching needs one tape and one round, got shape {partners.shape[:-1]}")
     return Matching.of(partners)
 
 
@@ -67,14 +68,14 @@ def expected_laplacian(schedule: Schedule) -> NDArray[np.float64]:
 
 
 def mean_laplacian(schedule: Schedule, tape: Tape, rounds: int) -> NDArray[np.float64]:
-    """L̄ over the rounds 0 … rounds − 1 that a tape really draws: an estimate for graphs of any size."""
+    """L̄ averaged over rounds 0 … rounds − 1 of a tape: an estimate for graphs of any size."""
     partners = schedule.partners(tape[..., None], np.arange(check_whole("rounds", rounds, 1)))
     share = [float(np.mean(partners[..., i] == j)) for i, j in schedule.graph.edges]
     return edge_laplacian(schedule.graph.n, schedule.graph.edges, share)
 
 
 class Alternating:
-    """The two perfect matchings of an even ring in turn: phase t mod 2."""
+    """Alternates between the two perfect matchings of an even ring: phase t mod 2."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -88,7 +89,7 @@ class Alternating:
 
 
 class IndependentPhases:
-    """One of the two perfect matchings of an even ring, by a fresh coin each round."""
+    """One of the two perfect matchings of an even ring, by a new coin each round."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -103,7 +104,7 @@ class IndependentPhases:
 
 
 class Complete:
-    """Uniform perfect matchings of a complete graph; with an odd number of nodes a uniform one idles."""
+    """Uniform perfect matchings of a complete graph; if n is odd, a uniformly drawn node is idle."""
 
     def __init__(self, graph: Graph) -> None:
         if len(graph.edges) != graph.n * (graph.n - 1) // 2:
@@ -124,7 +125,7 @@ class Complete:
 
 
 class Maximal:
-    """Greedy over the edges in a fresh public order: works on every graph, and leaves no two idle peers."""
+    """Greedy over the edges in a new random order: works on every graph; idle nodes are never neighbours."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -146,15 +147,15 @@ class Maximal:
         return out
 
     def edge_law(self) -> list[Fraction]:
-        """By walking the sets of free nodes: the next edge taken is uniform among those with free ends."""
+        """Enumerates sets of free nodes: the next edge is uniform among those with both ends free."""
         if self.graph.n > MAX_EXACT_NODES:
             raise GraphError(
-                f"the law of maximal matchings is exact up to {MAX_EXACT_NODES} nodes, got {self.graph.n}; "
+                f"the exact law of maximal matchings needs n ≤ {MAX_EXACT_NODES}, got {self.graph.n}; "
                 "use mean_laplacian(schedule, tape, rounds)"
             )
         ends = [1 << i | 1 << j for i, j in self.graph.edges]
         law = [Fraction(0)] * len(ends)
-        level = {(1 << self.graph.n) - 1: Fraction(1)}  # sets of free nodes, and how likely they are reached
+        level = {(1 << self.graph.n) - 1: Fraction(1)}  # sets of free nodes, and their probabilities
         while level:
             below: dict[int, Fraction] = defaultdict(Fraction)
             for free, chance in level.items():
@@ -167,10 +168,7 @@ class Maximal:
 
 
 class RoundRobin:
-    """The colour classes of an edge colouring in turn: visits every edge once in a cycle, with no coins.
-
-    Edges in lexicographic order take the smallest colour that is free at both ends: at most 2Δ − 1 colours.
-    """
+    """Cycles through the colour classes of `edge_colouring`: every edge once per cycle, without coins."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -188,23 +186,16 @@ class RoundRobin:
 
 
 def edge_colouring(graph: Graph) -> tuple[int, ...]:
-    """A colour for each edge, in order, so that edges that meet differ.
+    """A colour for each edge, in order; edges that share a node have different colours.
 
     >>> edge_colouring(ring(6))
     (0, 1, 1, 0, 1, 0)
     """
-    used: list[set[int]] = [set() for _ in range(graph.n)]
-    colours = []
-    for i, j in graph.edges:
-        colour = next(c for c in range(2 * graph.n) if c not in used[i] and c not in used[j])
-        used[i].add(colour)
-        used[j].add(colour)
-        colours.append(colour)
-    return tuple(colours)
+    return tuple(edge_colours(graph.edges).values())
 
 
 def _turn(tape: Tape, t: Ids, cycle: int) -> Partners:
-    """t mod cycle for each round and tape: whose turn it is in a schedule that needs no coins."""
+    """t mod cycle for each round and tape: the position in a schedule without coins."""
     turn = id_words(t) % np.uint64(cycle)
     return np.broadcast_to(turn, tape.common_shape([turn])).astype(np.int64)
 
@@ -220,7 +211,7 @@ def _ring_phases(graph: Graph, name: str) -> Partners:
 
 
 def _half_each(graph: Graph) -> list[Fraction]:
-    """Each edge in one of two phases; the only edge of two nodes in both."""
+    """Each edge is in one of two phases; the only edge of two nodes is in both."""
     return [Fraction(1, 2) if graph.n > 2 else Fraction(1)] * len(graph.edges)
 
 

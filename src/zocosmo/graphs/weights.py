@@ -12,14 +12,14 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """W by its edges: w_ij for each edge of the graph, w_ii for each node. Memory grows with edges."""
+    """W stored sparsely: w_ij for each edge of the graph, w_ii for each node."""
 
     graph: Graph
     edge: Matrix  # (edges,)
     own: Matrix  # (n,)
 
     def matrix(self) -> Matrix:
-        """W as an n × n matrix: symmetric, non-negative, rows that sum to 1."""
+        """W as an n × n matrix: symmetric, non-negative, with rows that sum to 1."""
         W = np.diag(self.own)
         if self.graph.edges:
             i, j = np.array(self.graph.edges).T
@@ -46,11 +46,11 @@ def metropolis(graph: Graph) -> Weights:
 
 
 def rho(weights: Weights) -> float:
-    """ρ = spectral radius of W − 11ᵀ/N: below 1 where mixing contracts, 0 where one step averages."""
+    """ρ = spectral radius of W − 11ᵀ/N: below 1 if mixing contracts, 0 if one step averages exactly."""
     n = weights.graph.n
     return float(np.abs(np.linalg.eigvalsh(weights.matrix() - np.full((n, n), 1 / n))).max())
 
 
 def laplacian_gap(laplacian: Matrix) -> float:
-    """λ₂: the smallest eigenvalue but the one of the constant vector; 0 where the graph falls apart."""
+    """λ₂: the second smallest eigenvalue; 0 if the graph is not connected."""
     return float(np.linalg.eigvalsh(laplacian)[1]) if len(laplacian) > 1 else 0.0

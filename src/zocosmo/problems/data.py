@@ -1,4 +1,4 @@
-"""Real data sets, and the loss of a model on what each node holds of one."""
+"""Real data sets, and the loss of a model on each node's share of one."""
 
 import functools
 from abc import abstractmethod
@@ -18,53 +18,54 @@ from zocosmo.problems.nodes import check_nodes
 Index = NDArray[np.int64]
 
 DATA_SETS = ("breast_cancer", "digits")
-BLOCK = 32  # examples that one product handles
+BLOCK = 32  # examples per matrix product
 
 
 class Data(NamedTuple):
-    """Examples as rows of features, the last of them 1 for the bias, and their classes 0…C−1."""
+    """Examples as rows of features, the last one 1 for the bias, and their classes 0…C−1."""
 
     features: Array
     labels: Index
 
     @property
     def columns(self) -> int:
-        """Scores that a model gives an example: one for two classes, else one for each class."""
+        """Scores per example: one for two classes, otherwise one for each class."""
         classes = int(self.labels.max()) + 1
         return 1 if classes == 2 else classes
 
 
 @functools.cache
 def load(name: str) -> Data:
-    """A data set that comes with scikit-learn: nothing is downloaded."""
+    """A data set that ships with scikit-learn: nothing is downloaded."""
     check_known("data set", name, DATA_SETS)
     try:
-        from sklearn import datasets  # here, since it takes a second
+        from sklearn import datasets  # here: importing it takes a second
     except ModuleNotFoundError:
         raise InputError(f"data set {name!r} needs scikit-learn; run: pip install scikit-learn") from None
-    features, labels = getattr(datasets, f"load_{name}")(return_X_y=True)
     if name == "digits":
+        features, labels = datasets.load_digits(return_X_y=True)
         features = features / 16.0  # grey levels 0…16
     else:
+        features, labels = datasets.load_breast_cancer(return_X_y=True)
         features = (features - features.mean(axis=0)) / features.std(axis=0)
     data = Data(np.column_stack([features, np.ones(len(labels))]), labels.astype(np.int64))
     for array in data:
-        array.flags.writeable = False  # every problem of the process shares them
+        array.flags.writeable = False  # shared by all problems of the process
     return data
 
 
 class Shards(NamedTuple):
-    """What all nodes of all trials hold, cut into blocks of equal size; the last of a node's is padded.
+    """The examples of all nodes of all trials in blocks of equal size; a node's last block is padded.
 
-    A product of matrices may round differently for every size. Blocks of one size keep a node's loss the
-    same to the bit, whatever the sizes of the nodes and trials that are computed along with it.
+    The rounding of a matrix product may depend on its size. With blocks of one size a node's loss has the
+    same bits whatever other nodes and trials are computed with it.
     """
 
     features: Array  # (blocks, BLOCK, features)
     labels: Index  # (blocks, BLOCK)
     owner: Index  # (blocks,) trial · n + node
-    real: Index  # positions in all blocks that are no padding, in order of owner
-    start: Index  # (trials · n,) where each owner begins in `real`
+    real: Index  # positions in all blocks without the padding, in order of owner
+    start: Index  # (trials · n,) where each owner starts in `real`
 
     @classmethod
     def of(cls, data: Data, parts: Sequence[Index]) -> "Shards":
@@ -93,11 +94,11 @@ def whole(source: str) -> Shards:
 
 @dataclass(eq=False)
 class DataProblem(Problem):
-    """F_i(x) = mean over node i's examples of the model's loss + l2/2 ‖x‖²; `scores` says which model it is.
+    """F_i(x) = mean over node i's examples of the model's loss + l2/2 ‖x‖²; `scores` defines the model.
 
-    With a batch, f_i(x; ξ_{i,t}) takes the mean over that many examples of the node instead, drawn with
-    replacement by its private coins of the round. Arithmetic is in double precision. A state that has run
-    away is answered by inf or nan and no warning: trials run together, and the others go on.
+    With a batch, f_i(x; ξ_{i,t}) is the mean over that many of the node's examples, drawn with replacement
+    from its private coins of the round. Arithmetic is in double precision. A diverged state gets inf or nan
+    without a warning: trials run together, and the others continue.
     """
 
     source: str
@@ -107,7 +108,7 @@ class DataProblem(Problem):
     tape: Tape  # private; its shape is that of the stack
     batch: int | None
     l2: Array  # () or (trials, 1)
-    nodes: tuple[int, ...] = ()  # which of the nodes that share the data; all, unless said
+    nodes: tuple[int, ...] = ()  # which of the nodes that share the data; all by default
     _sample: dict[int, tuple[Array, Index]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +116,7 @@ class DataProblem(Problem):
 
     @property
     def structure(self) -> tuple[Any, ...]:
-        """What problems that stack have in common, beside their size."""
+        """What stacked problems must have in common, besides their size."""
         return self.source, self.batch, self.nodes
 
     @abstractmethod
@@ -137,13 +138,13 @@ class DataProblem(Problem):
         return replace(problems[0], parts=parts, tape=tape, l2=l2)
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of some nodes only: states then have shape (…, len(nodes), d)."""
+        """The losses of these nodes only: states then have shape (…, len(nodes), d)."""
         some = check_nodes(nodes, self.n)
         parts = [self.parts[first + i] for first in range(0, len(self.parts), self.n) for i in some]
         return replace(self, n=len(some), parts=parts, nodes=tuple(self.nodes[i] for i in some))
 
     def __call__(self, x: NDArray[Any], t: int, *, active: NDArray[np.bool_] | None = None) -> Array:
-        """f_i(x_i; ξ_{i,t}), shape (…, n). All nodes are asked, active or not."""
+        """f_i(x_i; ξ_{i,t}), shape (…, n). All nodes are evaluated, active or not."""
         if self.batch is None:
             return self.local(x)
         x, (features, labels) = self._states(x), self._examples(t)
@@ -153,7 +154,7 @@ class DataProblem(Problem):
         return answers
 
     def local(self, x: NDArray[Any]) -> Array:
-        """F_i(x_i) over all that node i holds, shape (…, n)."""
+        """F_i(x_i) over all examples of node i, shape (…, n)."""
         x, shards = self._states(x), self._shards
         rows = x.reshape(*x.shape[: x.ndim - 2 - len(self.tape.shape)], len(self.parts), self.d)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -162,7 +163,7 @@ class DataProblem(Problem):
             return means.reshape(x.shape[:-1]) + self._ridge(x)
 
     def report(self, x: NDArray[Any]) -> dict[str, Array]:
-        """The share of all examples that one shared point (…, d) of each run gets right."""
+        """The accuracy of one shared point (…, d) of each run over all examples."""
         shards, x = whole(self.source), np.ascontiguousarray(x, np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             right = is_right(self.scores(shards.features, x[..., None, :]), shards.labels)
@@ -172,7 +173,7 @@ class DataProblem(Problem):
         shape = (*self.tape.shape, self.n, self.d)
         if np.shape(x)[-len(shape) :] != shape:
             raise InputError(f"states of this problem have a shape that ends in {shape}, got {np.shape(x)}")
-        return np.ascontiguousarray(x, np.float64)  # other layouts may take other paths, that round otherwise
+        return np.ascontiguousarray(x, np.float64)  # other layouts may round differently
 
     def _ridge(self, x: Array) -> Array:
         ridge: Array = self.l2 / 2 * (x * x).sum(axis=-1)
@@ -191,7 +192,7 @@ class DataProblem(Problem):
         return np.concatenate(self.parts)
 
     def _examples(self, t: int) -> tuple[Array, Index]:
-        """The sample ξ_t of all nodes. The last one is kept: a round asks for it twice or more."""
+        """The sample ξ_t of all nodes. The last one is cached: a round uses it at least twice."""
         found = self._sample.get(t)
         if found is None:
             batch, data = check_whole("batch", self.batch or 0, 1), load(self.source)
@@ -205,7 +206,7 @@ class DataProblem(Problem):
 
 
 def example_losses(scores: Array, labels: Index) -> Array:
-    """−ln of the chance that scores (…, columns, m) give to labels (…, m), in a form that cannot overflow."""
+    """−ln of the probability that scores (…, columns, m) give to labels (…, m), without overflow."""
     if scores.shape[-2] == 1:
         s = scores[..., 0, :]
         loss: Array = np.logaddexp(0.0, np.where(labels == 1, -s, s))
@@ -224,5 +225,5 @@ def is_right(scores: Array, labels: Index) -> NDArray[np.bool_]:
 
 
 def check_batch(batch: int | None) -> int | None:
-    """A number of examples, or None for all that a node holds."""
+    """A number of examples, or None for all examples of a node."""
     return None if batch is None else check_whole("batch", batch, 1)

@@ -1,7 +1,7 @@
-"""Private randomness of nodes: their noise, their data order, how data are shared out.
+"""Private randomness of nodes: their noise, their data order, the split of data.
 
-It comes from a tape too, so that a trial can be repeated from its seed, but from a tape of its own: what is
-private is independent of all public coins with the same seed, and no peer rebuilds it.
+It comes from a separate private tape, so a trial can be repeated from its seed. Private coins are independent
+of all public coins of the same seed, and no peer rebuilds them.
 """
 
 import hashlib
@@ -30,18 +30,18 @@ def together(tapes: Sequence[Tape]) -> Tape:
     """One tape with a leading axis, from tapes of one key each."""
     for tape in tapes:
         if tape.shape != ():
-            raise InputError(f"only tapes of one key go together, got one of shape {tape.shape}; index it")
+            raise InputError(f"only tapes of one key can be joined, got shape {tape.shape}; index it")
     return Tape.stack([tape.keys.tobytes() for tape in tapes])
 
 
 class Scratch(threading.local):
-    """Arrays to compute in, kept from call to call: fresh pages cost more than what is computed in them.
+    """Work arrays that are reused between calls: allocating them costs more than the computation.
 
-    Every thread has its own, and so has every copy.
+    Each thread and each copy has its own.
     """
 
     def __init__(self) -> None:
-        self.t = -1  # the round that the arrays are of, for those who care
+        self.t = -1  # the round of the arrays, if the caller sets it
         self._kept: dict[str, Array] = {}
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> Array:

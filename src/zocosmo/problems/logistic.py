@@ -1,4 +1,4 @@
-"""Logistic regression on real data that nodes share out: convex, and strongly so with l2 > 0."""
+"""Logistic regression on real data split over nodes: convex, and strongly convex with l2 > 0."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ from zocosmo.problems.split import split as split_examples
 
 
 class Logistic(DataProblem):
-    """Scores are linear in the features: one for two classes, else one for each class, under a softmax."""
+    """Scores are linear in the features: one for two classes, otherwise one per class, with a softmax."""
 
     @property
     def x0(self) -> Array:
-        """Zero, where every class is as likely as every other."""
+        """Zero: all classes are equally likely."""
         return np.zeros(self.d)
 
     def scores(self, features: Array, x: Array) -> Array:
@@ -36,7 +36,7 @@ def logistic(
 ) -> Logistic:
     """Logistic regression over n nodes: breast_cancer (2 classes, d = 31) or digits (10 classes, d = 650).
 
-    batch = None asks all examples of a node in every query.
+    batch = None uses all examples of a node in every query.
 
     >>> problem = logistic(4, 0)
     >>> problem.local(np.zeros((4, problem.d))).round(4).tolist()

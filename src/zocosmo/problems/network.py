@@ -1,4 +1,4 @@
-"""A small neural network on the digits: smooth, and not convex."""
+"""A small neural network on the digits: smooth and not convex."""
 
 import math
 import numpy as np
@@ -22,7 +22,7 @@ class Network(DataProblem):
 
     @property
     def x0(self) -> Array:
-        """Gaussian weights of variance 1 / inputs, zero biases; the same whatever the seed of the trial."""
+        """Gaussian weights of variance 1 / inputs, zero biases; the same for all seeds."""
         h, tape = self.hidden, private("start of the network")
         A = normals(tape, "start", 0, size=h * INPUTS).reshape(h, INPUTS) / math.sqrt(INPUTS - 1)
         B = normals(tape, "start", 1, size=CLASSES * (h + 1)).reshape(CLASSES, h + 1) / math.sqrt(h)
@@ -49,9 +49,9 @@ def network(
     batch: int | None = 32,
     l2: float = 0.0,
 ) -> Network:
-    """A network of `hidden` units on the digits that n nodes share: d = 75 · hidden + 10.
+    """A network of `hidden` units on the digits, split over n nodes: d = 75 · hidden + 10.
 
-    batch = None asks all examples of a node in every query.
+    batch = None uses all examples of a node in every query.
 
     >>> network(4, 0).d
     1210

@@ -1,4 +1,4 @@
-"""Quadratics with minimum 0: unequal curvatures, linear heterogeneity and noise, each on its own dial."""
+"""Quadratics with minimum 0: heterogeneous curvatures and linear terms, and noise, each set separately."""
 
 import math
 import threading
@@ -14,14 +14,14 @@ from zocosmo.oracle import Mask, Problem, Values
 from zocosmo.problems.draws import Array, Scratch, normals, private
 from zocosmo.problems.nodes import check_nodes
 
-BLOCK = 2**16  # normals of noise drawn at once, over as many rounds as fit
-MOST_BLOCKS = 128  # kept for other batches: 64 MiB
+BLOCK = 2**16  # normals of noise drawn at once, for as many rounds as fit
+MOST_BLOCKS = 128  # cached for other batches: 64 MiB
 
 
 class Quadratic(Problem):
-    """F_i(x) = ½ xᵀH_i x + b_iᵀx with diagonal H_i; queried with ε_iᵀx added, ε_i ~ N(0, σ² I/d)
+    """F_i(x) = ½ xᵀH_i x + b_iᵀx with diagonal H_i; queries add ε_iᵀx, ε_i ~ N(0, σ² I/d)
 
-    The b_i and the deviations of the H_i cancel over the nodes, so F(x) = ½ Σ_j h_j x_j² and F* = 0.
+    The b_i and the deviations of the H_i sum to zero over nodes, so F(x) = ½ Σ_j h_j x_j² and F* = 0.
     """
 
     def __init__(self, half: Array, b: Array, sigma: Array | float, noise: "Noise | None") -> None:
@@ -41,7 +41,7 @@ class Quadratic(Problem):
             return self._value(x, self.b)
         linear = self._scratch("linear", self.b.shape)
         if self._scratch.t != t:
-            self._scratch.t = -1  # of no round, until it is whole
+            self._scratch.t = -1  # invalid until it is complete
             self.noise.at(t, linear)
             linear *= self.sigma
             linear += self.b
@@ -49,16 +49,16 @@ class Quadratic(Problem):
         return self._value(x, linear)
 
     def _value(self, x: Values, b: Array) -> Array:
-        x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
+        x = np.ascontiguousarray(x)  # the last bits of sums depend on the layout
         shape = np.broadcast_shapes(x.shape, b.shape)
         slope = np.multiply(self.half, x, out=self._scratch("slope", shape))
         slope += b
         slope *= x
-        value: Array = slope.sum(axis=-1)  # einsum would sum a lone row of 10,000 in another order
+        value: Array = slope.sum(axis=-1)  # einsum would sum a single row of 10,000 in another order
         return value
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of some nodes only: states then have shape (…, len(nodes), d)."""
+        """The losses of these nodes only: states then have shape (…, len(nodes), d)."""
         some = check_nodes(nodes, self.n)
         half, b = self.half.take(some, axis=-2), self.b.take(some, axis=-2)
         return type(self)(half, b, self.sigma, self.noise and self.noise.of(some))
@@ -71,7 +71,7 @@ class Quadratic(Problem):
 
 
 class Noise:
-    """Unit normals of a round over √d, shape (…, nodes, d); trials of one seed share them."""
+    """Standard normals of a round divided by √d, shape (…, nodes, d); trials of one seed share them."""
 
     def __init__(self, tape: Tape, nodes: Sequence[int], d: int, which: Sequence[int] = ()) -> None:
         self.tape, self.nodes, self.d, self.which = tape, tuple(nodes), d, tuple(which)
@@ -80,32 +80,32 @@ class Noise:
         self._rounds = max(1, BLOCK // (max(1, math.prod(tape.shape)) * len(nodes) * d))
 
     def of(self, rows: Sequence[int]) -> "Noise":
-        """Some of its nodes, which keep their own coins."""
+        """The noise of some of its nodes, with the same coins."""
         return Noise(self.tape, [self.nodes[row] for row in rows], self.d, self.which)
 
     @classmethod
     def shared(cls, noises: Sequence["Noise | None"]) -> "Noise | None":
-        """For many trials at once; a trial without noise has σ = 0 and may have any."""
+        """One noise for many trials; a trial without noise has σ = 0, so its draws do not matter."""
         some = [noise for noise in noises if noise is not None]
         if not some:
             return None
         if len({noise.nodes for noise in some}) != 1:
             found = [f"{noise.nodes[0]}…{noise.nodes[-1]}" for noise in some]
-            raise InputError(f"only problems of the same nodes stack, got those of {', '.join(found)}")
+            raise InputError(f"only problems of the same nodes can be stacked, got nodes {', '.join(found)}")
         keys = [(noise or some[0]).tape.keys.tobytes() for noise in noises]
         place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
         return cls(Tape.stack(list(place)), some[0].nodes, some[0].d, [place[key] for key in keys])
 
     def at(self, t: int, out: Array) -> None:
-        """Of round t, in `out`."""
+        """Write the noise of round t to `out`."""
         now = self._block(t - t % self._rounds)[t % self._rounds]
         if self._which is None:
             out[...] = now
         else:
-            now.take(self._which, axis=0, out=out, mode="clip")  # "raise" would go by way of a copy
+            now.take(self._which, axis=0, out=out, mode="clip")  # "raise" would make a copy
 
     def _block(self, first: int) -> Array:
-        """Rounds from `first` on; small ones are kept, as trials of one seed meet in many batches."""
+        """Rounds from `first` on; small blocks are cached, since trials of one seed are in many batches."""
         key = *self._key, first
         block = _drawn.get(key)
         if block is None:
@@ -138,7 +138,7 @@ def quadratic(
     zeta: float = 0.0,
     sigma: float = 0.0,
 ) -> Quadratic:
-    """Quadratics over n nodes: curvatures from 1 to kappa, unequal by omega; linear terms zeta; noise sigma.
+    """Quadratics over n nodes: curvatures from 1 to kappa, spread omega; linear terms zeta; noise sigma.
 
     H_i = diag(h_j (1 + ω R_ij)),  h = geomspace(1, κ, d),  Σ_i R_i = 0,  max |R| = 1
     mean_i ‖b_i‖² = ζ²,  Σ_i b_i = 0
@@ -159,6 +159,6 @@ def quadratic(
 
 
 def _centred(rows: Array) -> Array:
-    """Less their mean over the nodes; of one node nothing is left."""
+    """The rows minus their mean over nodes: zero for one node."""
     centred: Array = rows - rows.mean(axis=0)
     return centred

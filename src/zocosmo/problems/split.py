@@ -1,4 +1,4 @@
-"""How nodes share out examples: evenly at random, or with skewed labels."""
+"""How examples are split over nodes: evenly at random, or with skewed labels."""
 
 import math
 from typing import Any
@@ -26,11 +26,11 @@ def split(
     least: int = 1,
     word: str = "alpha",
 ) -> list[Index]:
-    """Which examples each of n nodes holds: disjoint, covering all, in ascending order, `least` or more each.
+    """The examples of each of n nodes: a partition, ascending, with at least `least` examples per node.
 
-    iid shuffles and cuts into sizes that differ by one at most. dirichlet cuts every class by shares of its
-    own, drawn from Dirichlet(α, …, α) over nodes: the smaller α, the more the labels of nodes differ. `word`
-    is what the caller calls α.
+    iid shuffles and cuts into sizes that differ by at most one. dirichlet cuts each class by its own shares,
+    drawn from Dirichlet(α, …, α) over nodes: the smaller α, the more the labels of nodes differ. `word` is
+    the caller's name for α.
 
     >>> [part.tolist() for part in split(np.array([0, 1, 0, 1, 0]), 2, tape=Tape(0))]
     [[1, 2, 3], [0, 4]]
@@ -40,7 +40,7 @@ def split(
     labels = np.asarray(labels)
     if labels.ndim != 1 or tape.shape != ():
         raise InputError(
-            f"a split takes labels on one axis and a tape of one key, got {labels.shape}, {tape.shape}"
+            f"a split needs labels on one axis and a tape of one key, got {labels.shape}, {tape.shape}"
         )
     least = check_whole("the least number of examples of a node", least, 1)
     check_whole(f"nodes that share {labels.size} examples, {least} or more each,", n, 1, labels.size // least)
@@ -52,8 +52,8 @@ def split(
         if np.bincount(owner, minlength=n).min() >= least:
             return [np.flatnonzero(owner == i) for i in range(n)]
     raise InputError(
-        f"{MAX_REDRAWS} Dirichlet splits with {word} = {alpha} all left some node of {n} with fewer than "
-        f"{least} examples; raise {word}, or take fewer nodes"
+        f"{MAX_REDRAWS} Dirichlet splits with {word} = {alpha} all left one of {n} nodes with fewer than "
+        f"{least} examples; raise {word}, or use fewer nodes"
     )
 
 
@@ -71,9 +71,9 @@ def _dirichlet_owners(labels: NDArray[Any], n: int, alpha: float, tape: Tape, at
 def dirichlet(tape: Tape, *ids: int, n: int, alpha: float) -> Array:
     """n shares from Dirichlet(α, …, α): gammas of shape α, divided by their sum.
 
-    Gamma(α) is Gamma(α + 1) · U^(1/α), and logarithms keep it from vanishing when α is small.
+    Gamma(α) is Gamma(α + 1) · U^(1/α), in logarithms so that it does not underflow for small α.
     """
-    from scipy.special import gammaincinv  # here, since it is slow to import
+    from scipy.special import gammaincinv  # here: slow to import
 
     u = uniforms(tape, "gamma", *ids, size=2 * n)
     logs = np.log(gammaincinv(alpha + 1.0, u[:n])) + np.log(u[n:]) / alpha
@@ -83,7 +83,7 @@ def dirichlet(tape: Tape, *ids: int, n: int, alpha: float) -> Array:
 
 
 def check_positive(what: str, given: float, *, zero: bool = False) -> float:
-    """A finite number above 0, or 0 itself where `zero` allows it."""
+    """A finite number above 0, or also 0 if `zero` is set."""
     number = float(given) if isinstance(given, int | float | np.number) else math.nan
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InputError(f"{what} must be a number {'≥' if zero else '>'} 0, got {given!r}")

@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from zocosmo.channel import WIRES, MemoryChannel
+from zocosmo.channel import MemoryChannel
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.message import CODECS
 from zocosmo.core.payload import Bits
 from zocosmo.core.values import F64
+from zocosmo.core.wire import WIRES
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import complete, erdos_renyi, grid, path, ring, star
 from zocosmo.graphs.weights import metropolis
@@ -104,7 +105,7 @@ def test_a_wide_wire_under_narrow_states_is_refused():
 
 def test_sending_to_all_needs_a_complete_graph():
     with pytest.raises(GraphError, match="complete"):
-        channel(ring(4)).to_all(np.ones((4, 2)))
+        channel(ring(4)).everyone(np.ones((4, 2)), over="links")
 
 
 def test_large_graphs_find_their_links_without_a_table():
@@ -131,7 +132,7 @@ def test_many_rounds_unread_are_counted_all_the_same():
 def test_up_and_down_are_charged_on_links_of_their_own():
     wire = channel(path(3), wire="f32", codecs=("values", "seed_scalar"), server=True)
     wire.up(np.ones((1, 3, 2)), np.array([[True, False, True]]))
-    wire.down(np.ones((1, 1, 4)), times=np.array([[0, 5, 1]]))
+    wire.charge(4, up=False, times=np.array([[0, 5, 1]]))
     assert [wire.ledger("values").link(i, 3).payload for i in range(3)] == [64, 0, 64]
     assert [wire.ledger("values").link(3, i).payload for i in range(3)] == [0, 5 * 128, 128]
     assert wire.ledger("seed_scalar").link(0, 3).payload == 2 * 96  # a message for each value
@@ -184,5 +185,5 @@ def test_a_tree_has_no_message_twice_and_other_graphs_do(graph, messages):
     """Of each source: N − 1 in a tree, N in an even ring; if complete N − 1, and (N − 1)(N − 2) again."""
     wire = channel(graph, wire="f32", codecs=("seed_scalar",))
     values = np.arange(float(graph.n))[None, :, None]
-    assert_array_equal(wire.pass_on(values), values)
+    assert_array_equal(wire.everyone(values, over="flood"), values)
     assert wire.ledger("seed_scalar").network().payload == 96 * messages

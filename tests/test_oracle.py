@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from zocosmo.core import Direction, Tape, draw_direction
-from zocosmo.oracle import TwoQuery, estimate, objective, two_query
+from zocosmo.oracle import Query, ask_slopes, estimate, objective
 from zocosmo.problems.rosenbrock import rosenbrock
 
 
@@ -14,7 +14,7 @@ def test_states_come_back_to_the_bit(dtype):
     x = np.random.default_rng(0).normal(size=(3, 50)).astype(dtype)
     before, u = x.copy(), draw_direction(Tape(0), 0, np.arange(3), d=50, q=7)
     for t in range(20):
-        two_query(lambda y, t, active=None: y.sum(axis=-1), TwoQuery(x, u, 1e-3), t)
+        ask_slopes(lambda y, t, active=None: y.sum(axis=-1), Query(x, (u,), 1e-3), t)
     assert_array_equal(x.view(np.uint8), before.view(np.uint8))
 
 
@@ -26,7 +26,7 @@ def test_states_come_back_even_when_the_oracle_fails():
         raise RuntimeError("no answer")
 
     with pytest.raises(RuntimeError):
-        two_query(broken, TwoQuery(x, u, 1.0), 0)
+        ask_slopes(broken, Query(x, (u,), 1.0), 0)
     assert_array_equal(x, 0)
 
 
@@ -38,14 +38,14 @@ def test_the_two_queries_stand_on_either_side_and_share_a_round():
         seen.append((t, y[0].tolist()))
         return np.zeros(1)
 
-    two_query(oracle, TwoQuery(x, u, 0.5), 9)
+    ask_slopes(oracle, Query(x, (u,), 0.5), 9)
     assert seen == [(9, [2, 2.5, 2, 1.5]), (9, [2, 1.5, 2, 2.5])]
 
 
 def test_points_are_what_the_oracle_is_asked():
     x, u = np.ones((2, 6)), draw_direction(Tape(1), 4, np.arange(2), d=6, q=3)
-    query, seen = TwoQuery(x, u, 0.25), []
-    two_query(lambda y, t, active=None: seen.append(y.copy()) or np.zeros(2), query, 0)
+    query, seen = Query(x, (u,), 0.25), []
+    ask_slopes(lambda y, t, active=None: seen.append(y.copy()) or np.zeros(2), query, 0)
     assert_array_equal(np.stack(query.points()), np.stack(seen))
 
 
@@ -54,7 +54,7 @@ def test_the_estimate_of_a_linear_loss_is_its_slope_along_u(q, seed):
     """f(x) = aᵀx with integer a, μ = 1: (d/q) (uᵀa) ε, exactly."""
     a = np.random.default_rng(seed).integers(-9, 9, size=6) * 1.0
     u = draw_direction(Tape(seed), 0, d=6, q=q)
-    slope = two_query(lambda x, t, active=None: x @ a, TwoQuery(np.zeros((1, 6)), u, 1.0), 0)
+    slope = ask_slopes(lambda x, t, active=None: x @ a, Query(np.zeros((1, 6)), (u,), 1.0), 0)
     expected = 6 / q * (a[u.index] * u.signs).sum() * u.signs
     assert_array_equal(estimate(u, slope)[0], expected)
 
@@ -72,4 +72,4 @@ def test_an_oracle_may_answer_in_one_array():
         answers[...] = x.sum(axis=-1)
         return answers
 
-    assert np.abs(two_query(oracle, TwoQuery(np.zeros((2, 4)), u, 0.5), 0)).tolist() == [[1.0], [1.0]]
+    assert np.abs(ask_slopes(oracle, Query(np.zeros((2, 4)), (u,), 0.5), 0)).tolist() == [[1.0], [1.0]]

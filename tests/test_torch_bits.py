@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from driving import drive
 from zocosmo.channel import MemoryChannel
 from zocosmo.core.support import Direction, Support, draw_direction
 from zocosmo.core.tape import Tape
@@ -18,7 +19,7 @@ from zocosmo.errors import OracleError
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import Cosmo as Method
 from zocosmo.methods import EdgeLocal
-from zocosmo.methods.base import State, drive
+from zocosmo.methods.base import State
 from zocosmo.oracle import lend
 from zocosmo.torch import Cosmo
 from zocosmo.torch.flat import Flat

@@ -11,7 +11,8 @@ from test_torch import DTYPES, bits, network, odd_numbers, sphere, train
 from zocosmo.core.support import Direction, Support, draw_direction
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError
-from zocosmo.oracle import TwoQuery, lend, two_query
+from zocosmo.oracle import Query, ask_slopes
+from zocosmo.state import lend
 from zocosmo.torch import Cosmo, Parameters
 from zocosmo.torch.aside import to_device
 from zocosmo.torch.flat import Flat
@@ -94,7 +95,7 @@ def test_twenty_cycles_leave_every_bit_and_visit_nothing(dtype):
     before = bits(tensors)
     for t in range(20):
         u = draw_direction(Tape(1), np.array([[t]]), d=flat.d, q=31)
-        two_query(lambda x, t, active=None: np.zeros((1, 1)), TwoQuery(flat, u, 0.125), t)
+        ask_slopes(lambda x, t, active=None: np.zeros((1, 1)), Query(flat, (u,), 0.125), t)
         assert bits(tensors) == before
     assert len(flat.visited) == 0
 

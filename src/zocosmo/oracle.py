@@ -82,12 +82,7 @@ class Oracle(ABC):
 
     def slopes(self, query: Query, t: int) -> Values:
         """The slopes that were asked for, (…, n, K) for K directions."""
-        slopes = [self._slope(one, t) for one in query.each()]
-        return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=-1)
-
-    def _slope(self, query: Query, t: int) -> Values:
-        # copied: an oracle may reuse one array for its answers
-        return query.slope(*both_sides(query, lambda x: self(x, t, active=query.active).copy()))
+        return ask_slopes(self, query, t)
 
     def snapshot(self) -> Arrays:
         """What the oracle carries from round to round, as arrays by name; empty if nothing."""
@@ -217,6 +212,16 @@ def both_sides(query: Query, ask: Callable[[Any], Answer]) -> tuple[Answer, Answ
         return ask(loan.put(loan.values + shift)), ask(loan.put(loan.values - shift))
     finally:
         loan.put_back()
+
+
+def ask_slopes(oracle: Callable[..., Values], query: Query, t: int) -> Values:
+    """The slopes of a query, from two calls of the oracle for each direction, one after the other."""
+
+    def ask(x: Any) -> Values:
+        return oracle(x, t, active=query.active).copy()  # an oracle may reuse one array for its answers
+
+    slopes = [one.slope(*both_sides(one, ask)) for one in query.each()]
+    return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=-1)
 
 
 def estimate(u: Direction, slope: Values) -> Values:

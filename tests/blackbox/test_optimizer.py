@@ -11,7 +11,7 @@ from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs import complete, path, ring, star
 from zocosmo.methods import METHODS, Cosmo, Method
 from zocosmo.methods.base import Draw, State, own_directions
-from zocosmo.oracle import TwoQuery
+from zocosmo.oracle import Query
 from zocosmo.problems import rosenbrock
 from zocosmo.sim import Run, Simulation
 
@@ -122,7 +122,7 @@ class Twice(Method):
     def step(self, t, state, draw: Draw, channel):
         x = state.x
         for _ in range(2):
-            slope = yield TwoQuery(x, draw.u, self.mu)
+            slope = yield Query(x, (draw.u,), self.mu)
             x -= self.eta * slope * draw.u.signs
         return State(x)
 

@@ -13,7 +13,7 @@ from zocosmo.experiments.config import Config  # noqa: E402
 from zocosmo.experiments.plan import read_plan  # noqa: E402
 from zocosmo.experiments.run import run_plan  # noqa: E402
 from zocosmo.llm.full import open_whole  # noqa: E402
-from zocosmo.oracle import TwoQuery  # noqa: E402
+from zocosmo.oracle import Query  # noqa: E402
 from zocosmo.sim.engine import Simulation  # noqa: E402
 
 Q = 40
@@ -87,7 +87,7 @@ def test_queries_and_checkpoints_leave_every_bit_and_visit_nothing(model):
     sim = simulation(model)
     sim.round()
     before, kept = weights_of(sim), snapshot(sim)
-    sim.problem.two_query(TwoQuery(sim.state.x, sim._draws.at(5).u, 1e-2), 5)
+    sim.problem.slopes(Query(sim.state.x, (sim.draws.at(5).u,), 1e-2), 5)
     sim.checkpoint()
     assert changed(before, weights_of(sim)) == {}
     assert np.array(sim.state.x).tobytes() == kept["state.x"].tobytes()
@@ -190,12 +190,12 @@ def test_examples_made_ready_are_those_of_the_round(model):
 def test_a_support_that_was_made_ready_is_searched_for_nowhere(model, monkeypatch):
     sim = simulation(model)
     sim.round()
-    x, u = sim.state.x, sim._draws.at(1).u
+    x, u = sim.state.x, sim.draws.at(1).u
     with monkeypatch.context() as patch:
         for visited in (x.origin, x.flat.visited):
             patch.setattr(visited, "_search", None)
         ready = asked(x, u)
-    x.restrict(sim._draws.at(5).u)  # forgets it
+    x.restrict(sim.draws.at(5).u)  # forgets it
     x.origin.get(np.array([0]), "x")
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ready, asked(x, u), strict=True))
 

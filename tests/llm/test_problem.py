@@ -20,7 +20,7 @@ from zocosmo.llm.batches import Examples  # noqa: E402
 from zocosmo.llm.evaluate import evaluate  # noqa: E402
 from zocosmo.llm.problem import LanguageModel  # noqa: E402
 from zocosmo.methods import Cosmo, EdgeLocal, MarinaType  # noqa: E402
-from zocosmo.oracle import TwoQuery  # noqa: E402
+from zocosmo.oracle import Query  # noqa: E402
 from zocosmo.problems.draws import private  # noqa: E402
 from zocosmo.problems.language import llm  # noqa: E402
 from zocosmo.sim.engine import Run, Simulation  # noqa: E402
@@ -53,12 +53,12 @@ def query(x, *, seed=0, active=None):
     lead, d = x.shape[:-1], x.shape[-1]
     index = np.sort(rng.permuted(np.broadcast_to(np.arange(d), (*lead, d)), axis=-1)[..., :Q], axis=-1)
     signs = rng.choice([-1.0, 1.0], (*lead, Q)).astype(x.dtype)
-    return TwoQuery(x, Direction(index, d, signs), MU, active)
+    return Query(x, (Direction(index, d, signs),), MU, active)
 
 
 def part_of(asked, pick):
     """A query of some nodes only."""
-    return TwoQuery(asked.x[pick], asked.u.pick(lambda rows: rows[pick]), MU)
+    return Query(asked.x[pick], (asked.u.pick(lambda rows: rows[pick]),), MU)
 
 
 def advance(simulation, rounds):
@@ -105,10 +105,10 @@ def test_a_node_alone_computes_what_it_does_among_all(make):
     whole = make()
     x = states(3, whole.d)
     both, each = query(x), whole.measures(x)
-    slopes, losses = whole.two_query(both, 4), whole(x, 5)
+    slopes, losses = whole.slopes(both, 4), whole(x, 5)
     for i in range(3):
         one = make().at([i])
-        assert one.two_query(part_of(both, [i]), 4).tobytes() == slopes[[i]].tobytes()
+        assert one.slopes(part_of(both, [i]), 4).tobytes() == slopes[[i]].tobytes()
         assert one(x[[i]], 5).tobytes() == losses[[i]].tobytes()
         told = one.measures(x[[i]])
         assert [told[name][0] for name in ("objective", "accuracy")] == [
@@ -127,10 +127,10 @@ def test_stacked_trials_one_by_one_are_each_alone(make):
     stacked = LanguageModel.stack([make(seed=seed, split="iid") for seed in range(3)])  # own shards each
     x = states(3, 3, stacked.d)
     both = query(x)
-    together, told = stacked.two_query(both, 2), stacked.measures(x)
+    together, told = stacked.slopes(both, 2), stacked.measures(x)
     for k in range(3):
         alone = make(seed=k, split="iid")
-        assert alone.two_query(part_of(both, k), 2).tobytes() == together[k].tobytes()
+        assert alone.slopes(part_of(both, k), 2).tobytes() == together[k].tobytes()
         assert all(
             (told[name][k] == each).all() for name, each in alone.measures(x[k]).items() if name != "snr"
         )
@@ -143,8 +143,8 @@ def test_stacked_trials_in_one_forward_are_each_alone_but_for_rounding(make):
     assert np.abs(losses - [one(x[k], 2) for k, one in enumerate(exact)]).max() < CLOSE
     apart = told["objective"] - [one.measures(x[k])["objective"] for k, one in enumerate(exact)]
     assert np.abs(apart).max() < CLOSE
-    slopes = [one.two_query(part_of(query(x), k), 2) for k, one in enumerate(exact)]
-    assert np.abs(stacked.two_query(query(x), 2) - slopes).max() < CLOSE / MU
+    slopes = [one.slopes(part_of(query(x), k), 2) for k, one in enumerate(exact)]
+    assert np.abs(stacked.slopes(query(x), 2) - slopes).max() < CLOSE / MU
 
 
 def test_a_batch_of_runs_is_each_run_alone(make):
@@ -166,12 +166,12 @@ def test_draws_made_while_a_forward_runs_are_those_made_at_once(make, queries):
     found = []
     for ahead in (True, False):
         simulation = Simulation([run_of(make(queries=queries))], dtype="float32")
-        assert simulation._draws.at_once == 1
+        assert simulation.draws.at_once == 1
         if not ahead:
             simulation.problem.prepare = None
         advance(simulation, 8)
-        assert (simulation._draws._ready is not None) == ahead
-        jumps = [simulation._draws.at(t).u.index.tolist() for t in (30, 2, 8, 9)]  # as after a restart
+        assert (simulation.draws._ready is not None) == ahead
+        jumps = [simulation.draws.at(t).u.index.tolist() for t in (30, 2, 8, 9)]  # as after a restart
         found.append((simulation.states().tobytes(), jumps))
     assert found[0] == found[1]
 
@@ -186,7 +186,7 @@ def test_a_slope_is_the_difference_of_two_queries(make, queries, dtype):
     x = states(3, problem.d, dtype=dtype)
     both = query(x)
     plus, minus = (problem(point, 3) for point in both.points())
-    told, slope = problem.two_query(both, 3), both.slope(plus, minus)
+    told, slope = problem.slopes(both, 3), both.slope(plus, minus)
     assert told.dtype == dtype
     if queries == ONE_BY_ONE:
         assert told.tobytes() == slope.tobytes()
@@ -200,7 +200,7 @@ def test_queries_leave_the_states_alone(make, queries):
     problem = make(queries=queries)
     x = states(3, problem.d)
     before = x.tobytes()
-    problem.two_query(query(x), 0)
+    problem.slopes(query(x), 0)
     problem(x, 0)
     problem.measures(x)
     assert x.tobytes() == before
@@ -211,7 +211,7 @@ def test_inactive_nodes_have_no_slope_and_are_not_asked(make, asked, queries, fo
     problem, active = make(queries=queries), np.array([True, False, True])
     x = states(3, problem.d)
     x[1] = np.nan  # whoever asks it finds out
-    slopes = problem.two_query(query(x, active=active), 0)
+    slopes = problem.slopes(query(x, active=active), 0)
     assert asked == forwards
     assert slopes[1].tolist() == [0.0]
     assert np.isfinite(slopes).all()
@@ -221,7 +221,7 @@ def test_inactive_nodes_have_no_slope_and_are_not_asked(make, asked, queries, fo
 
 def test_an_active_node_answers_as_it_does_when_all_are(make):
     x, problem = states(3, make().d), make()
-    everyone = problem.two_query(query(x), 6)
+    everyone = problem.slopes(query(x), 6)
     some = make().two_query(query(x, active=np.array([False, True, True])), 6)
     assert some[1:].tobytes() == everyone[1:].tobytes()
     answers = problem(x, 6, active=np.array([True, False, False]))
@@ -232,10 +232,10 @@ def test_examples_made_ready_for_others_are_not_used(make):
     """In one forward the next round's examples are drawn ahead for those who were asked now."""
     x = states(3, make().d)
     ahead, fresh = make(queries=FUSED), make(queries=FUSED)
-    ahead.two_query(query(x, active=np.array([True, True, False])), 0)
+    ahead.slopes(query(x, active=np.array([True, True, False])), 0)
     some = query(x, active=np.array([False, True, True]))
-    assert ahead.two_query(some, 1).tobytes() == fresh.two_query(some, 1).tobytes()
-    assert ahead.two_query(some, 9).tobytes() == fresh.two_query(some, 9).tobytes()
+    assert ahead.slopes(some, 1).tobytes() == fresh.slopes(some, 1).tobytes()
+    assert ahead.slopes(some, 9).tobytes() == fresh.slopes(some, 9).tobytes()
 
 
 # Examples
@@ -244,7 +244,7 @@ def test_examples_made_ready_for_others_are_not_used(make):
 def test_examples_depend_on_seed_node_and_round_alone(make, drawn):
     def seen(problem, t, seed=0):
         drawn.clear()
-        problem.two_query(query(states(problem.n, problem.d, seed=seed)), t)
+        problem.slopes(query(states(problem.n, problem.d, seed=seed)), t)
         return [tuple(rows) for rows in drawn]
 
     first = seen(make(), 7)
@@ -305,7 +305,7 @@ def test_what_a_node_has_seen_is_the_mean_of_its_queries(make):
     means = []
     for t in range(2):
         plus, minus = (problem(point, t) for point in query(x, seed=t).points())
-        problem.two_query(query(x, seed=t), t)
+        problem.slopes(query(x, seed=t), t)
         means.append((plus + minus) / 2)
     assert np.abs(problem.local(x) - np.mean(means, axis=0)).max() < 1e-15
 
@@ -335,12 +335,10 @@ def test_what_is_remembered_comes_back_to_the_bit(make):
     """Twelve rounds, so that the clip has begun; then on in a problem that was told, and in this one."""
     first, x = make(clip=0.6, noise=1e-7), states(3, make().d)
     for t in range(12):
-        first.two_query(query(x, seed=t), t)
+        first.slopes(query(x, seed=t), t)
     second, forgetful = make(clip=0.6, noise=1e-7), make(clip=0.6, noise=1e-7)
     second.recall(first.memory())
-    slopes = [
-        each.two_query(query(x, seed=t), t) for t in range(12, 24) for each in (first, second, forgetful)
-    ]
+    slopes = [each.slopes(query(x, seed=t), t) for t in range(12, 24) for each in (first, second, forgetful)]
     assert all((a == b).all() for a, b in zip(slopes[::3], slopes[1::3], strict=True))
     assert any((a != b).any() for a, b in zip(slopes[::3], slopes[2::3], strict=True))  # it mattered
     assert all((first.memory()[k] == v).all() for k, v in second.memory().items())
@@ -402,7 +400,7 @@ def test_states_are_arrays_on_the_cpu(make):
 @pytest.mark.parametrize("queries", [ONE_BY_ONE, FUSED])
 def test_a_process_whose_only_node_is_idle_asks_nothing(make, asked, queries):
     alone = make(queries=queries).at([1])
-    slope = alone.two_query(query(states(1, alone.d), active=np.array([False])), 0)
+    slope = alone.slopes(query(states(1, alone.d), active=np.array([False])), 0)
     assert slope.tolist() == [[0.0]]
     assert asked == []
 

@@ -9,7 +9,7 @@ from zocosmo.errors import GraphError
 from zocosmo.graphs.graph import complete, erdos_renyi, ring
 from zocosmo.methods import METHODS, Method, State, World
 from zocosmo.methods.base import own_directions
-from zocosmo.oracle import TwoQuery, estimate
+from zocosmo.oracle import Query, estimate
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.sim.engine import Run, Simulation
 
@@ -25,7 +25,7 @@ class Toy(Method):
         return own_directions(world, tape, t, world.d)
 
     def step(self, t, state, draw, channel):
-        slope = yield TwoQuery(state.x, draw.u, self.mu)
+        slope = yield Query(state.x, (draw.u,), self.mu)
         return State(channel.mix(state.x - self.eta_at(t) * np.sign(estimate(draw.u, slope))))
 
 

@@ -16,8 +16,8 @@ from zocosmo.methods import World
 from zocosmo.methods.decay import DECAYS
 from zocosmo.methods.server import average, participants
 from zocosmo.problems.quadratic import quadratic
+from zocosmo.rounds.guard import Guard
 from zocosmo.sim.engine import Run, Simulation
-from zocosmo.sim.guard import Guard
 
 WIRES = [
     ("float64", "nominal_f32"),
@@ -53,7 +53,7 @@ def test_a_node_that_wakes_has_the_servers_model_to_the_bit(dtype, wire):
     for t in range(60):
         w, last = simulation.state.w.copy(), simulation.state.last
         simulation.round()
-        woken = simulation._draws.at(t).active
+        woken = simulation.draws.at(t).active
         assert_array_equal(simulation.state.x[woken], np.broadcast_to(w, simulation.state.x.shape)[woken])
         slept = max(slept, (t - last[woken]).max())
     assert slept >= 10
@@ -68,7 +68,7 @@ def test_a_step_that_dropped_meanwhile_is_replayed_as_it_was():
         if t % 10 == 9:
             simulation.guarded.set(simulation.guarded.scale / 2)
         simulation.round()
-        woken = simulation._draws.at(t).active[0]
+        woken = simulation.draws.at(t).active[0]
         assert (simulation.state.x[0, woken] == w[0]).all()
 
 
@@ -77,7 +77,7 @@ def test_those_who_sleep_keep_everything_and_are_asked_nothing():
     for t in range(20):
         x, last = simulation.state.x.copy(), simulation.state.last
         simulation.round()
-        asleep = ~simulation._draws.at(t).active
+        asleep = ~simulation.draws.at(t).active
         assert_array_equal(simulation.state.x[asleep], x[asleep])
         assert_array_equal(simulation.state.last[asleep], last[asleep])
     assert simulation.queries.tolist() == [20 * 2 * 2 * 2 * 3]  # rounds · nodes · queries · K · P

@@ -94,7 +94,7 @@ def test_with_nothing_left_out_the_server_knows_every_estimate():
     """q = d: g_i = ĝ_i, with the gradient rebuilt here: central differences of quadratics are exact."""
     simulation = dyadic_run(8)
     for t in range(3):
-        x, u = simulation.state.x.copy(), simulation._draws.at(t).u.signs
+        x, u = simulation.state.x.copy(), simulation.draws.at(t).u.signs
         simulation.round()
         gradient = 2 * simulation.problem.half * x + simulation.problem.b
         assert_array_equal(simulation.state.own, (gradient * u).sum(axis=-1, keepdims=True) * u)

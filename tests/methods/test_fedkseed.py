@@ -81,7 +81,7 @@ def test_the_sums_that_cross_the_wire_give_the_servers_model_to_the_bit(wire):
     z = [normals(Tape(7), "candidate", j, size=6) for j in range(5)]
     for _ in range(20):
         simulation.round()
-    sums = simulation.channel.wire.round(simulation.state.a)[0, 0]
+    sums = simulation.channel.as_read(simulation.state.a)[0, 0]
     x0 = simulation.problem.x0[0]
     assert_array_equal(simulation.method.model(simulation.state)[0], rebuilt(x0, sums, z))
 
@@ -89,7 +89,7 @@ def test_the_sums_that_cross_the_wire_give_the_servers_model_to_the_bit(wire):
 class Watched(Quadratic):
     """Notes where nodes ask."""
 
-    def two_query(self, query, t):
+    def ask_slopes(self, query, t):
         plus, minus = query.points()
         self.notes = [*getattr(self, "notes", []), (query.x[0].copy(), query.active)]
         return query.slope(self(plus, t).copy(), self(minus, t))

@@ -24,7 +24,7 @@ def stepped(run, x=None):
     if x is not None:
         simulation.state = simulation.method.init(x)
     for t in range(4):
-        draw, m = simulation._draws.at(t), simulation.state.m
+        draw, m = simulation.draws.at(t), simulation.state.m
         before = simulation.state.x.copy(), None if m is None else m.copy()
         simulation.round()
         yield before, draw, (simulation.state.x.copy(), simulation.state.m)
@@ -125,7 +125,7 @@ def test_a_balanced_rule_visits_every_coordinate_once_in_an_epoch():
     simulation = Simulation([small_run("cosmo", q=4, rule="balanced")])
     visited = []
     for t in range(2):
-        visited += simulation._draws.at(t).u.index.reshape(-1).tolist()
+        visited += simulation.draws.at(t).u.index.reshape(-1).tolist()
         simulation.round()
     assert sorted(visited) == list(range(6))
 

@@ -152,7 +152,7 @@ def test_coordinates_with_all_of_the_slope_are_chosen():
 class Watched(Quadratic):
     """Notes where nodes ask, and what they are told."""
 
-    def two_query(self, query, t):
+    def ask_slopes(self, query, t):
         plus, minus = query.points()
         slope = query.slope(self(plus, t).copy(), self(minus, t))
         self.notes = [*getattr(self, "notes", []), (t, query.x.copy(), slope)]

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from driving import drive
 from zocosmo.channel import MemoryChannel
 from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import complete, ring
 from zocosmo.methods import Cosmo, EdgeLocal, Flood, RandK, State, World
-from zocosmo.methods.base import drive
 from zocosmo.problems.rosenbrock import Rosenbrock, rosenbrock
 from zocosmo.report.budget import at_budget
 from zocosmo.sim.engine import Run, Simulation

@@ -10,7 +10,7 @@ from zocosmo.methods.decay import Cosine, Drop, InverseSqrt
 from zocosmo.problems import logistic, network
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.problems.rosenbrock import Rosenbrock, rosenbrock
-from zocosmo.sim.draws import DrawAhead
+from zocosmo.rounds.draws import DrawAhead
 from zocosmo.sim.engine import Run, Simulation, batch_key
 
 LOST = {"eta": 0.5}  # far beyond stability: overflows within some rounds
@@ -60,7 +60,7 @@ def test_draws_are_shared_by_runs_of_one_seed_and_graph():
 def test_blocks_do_not_change_draws(monkeypatch):
     run = small_run("marina_type")
     whole = [Simulation([run])._draws.at(t).u.index.tolist() for t in range(8)]
-    monkeypatch.setattr("zocosmo.sim.draws.MOST_ROUNDS", 1)
+    monkeypatch.setattr("zocosmo.rounds.draws.MOST_ROUNDS", 1)
     draws = DrawAhead(run.method, [run.world], [run.seed], np.dtype("f8"))
     assert [draws.at(t).u.index.tolist() for t in range(8)] == whole
 

@@ -17,8 +17,8 @@ from zocosmo.methods import Cosmo
 from zocosmo.methods.decay import Drop, InverseSqrt
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.problems.rosenbrock import Rosenbrock
+from zocosmo.rounds.guard import Guard, Seen
 from zocosmo.sim.engine import Run, Simulation
-from zocosmo.sim.guard import Guard, Seen
 
 GUARD = Guard(grow=0.25, by=0.5)
 ETA = 2.0**-4

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llm.tiny import tiny_tokenizer
 from zocosmo.errors import ConfigError, InputError
 from zocosmo.llm.prompts import Template
-from zocosmo.llm.rows import Row
+from zocosmo.llm.rows import LabelledText
 from zocosmo.llm.tasks import BUILT_IN, Task, encode, load_task
 
 TOKENIZER = tiny_tokenizer()
@@ -298,7 +298,7 @@ def test_a_file_is_a_task(mine):
         "mood",
     )
     assert [row.fields for row in task.rows("train")] == [{"message": "from train"}]
-    assert isinstance(task.rows("validation")[0], Row)
+    assert isinstance(task.rows("validation")[0], LabelledText)
 
 
 def test_name_cut_and_label_have_defaults(mine):

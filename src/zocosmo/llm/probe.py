@@ -11,7 +11,7 @@ from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.llm.pilot import Pilot, Trials, choose_eta
 from zocosmo.llm.select import suggest_q
-from zocosmo.llm.subject import Setting, Subject, open_subject
+from zocosmo.llm.subject import ModelSetting, Subject, open_subject
 from zocosmo.llm.survey import AGREE, ENOUGH, NUDGES, WIDE, Level, Survey, pick_level, read_levels
 from zocosmo.methods import METHODS
 from zocosmo.problems.language import llm
@@ -45,7 +45,7 @@ class Probe:
     seconds: float = field(default=0.0, compare=False)  # for one example, at best
 
 
-class Suggestion(NamedTuple):
+class Proposal(NamedTuple):
     """Where to begin, and why. `str` gives it as text."""
 
     mu: float
@@ -65,7 +65,7 @@ class Suggestion(NamedTuple):
 
 
 def suggest_for(
-    setting: Setting,
+    setting: ModelSetting,
     *,
     nodes: int = 4,
     graph: str | Graph = "ring",
@@ -77,7 +77,7 @@ def suggest_for(
     rounds: int | None = None,
     say: Say | None = None,
     **options: Any,
-) -> Suggestion:
+) -> Proposal:
     """Probe, propose μ, run pilots, propose η: all from training examples. `options` are the method's own.
 
     `rounds` are those of a pilot, `planned` those of the run to come: momentum applies more of its estimates
@@ -106,7 +106,7 @@ def with_pilots(
     say: Say | None = None,
     schedule: str = "auto",
     **options: Any,
-) -> Suggestion:
+) -> Proposal:
     """The suggestion for a probed subject, with η from pilots of the method on a graph."""
     first = suggest(found)
     check_known("method", method, METHODS)
@@ -143,13 +143,13 @@ def size_for(method: str, q: int | None, d: int) -> int:
     return suggest_q(d) if q is None else check_whole("q", q, 1, d)
 
 
-def setting_of(**given: Any) -> Setting:
+def setting_of(**given: Any) -> ModelSetting:
     """The setting that a config's `problem` with these keys has."""
-    known = [f.name for f in fields(Setting)]
+    known = [f.name for f in fields(ModelSetting)]
     for name in given:
         check_known("problem key", name, known)
     defaults = {name: p.default for name, p in inspect.signature(llm).parameters.items() if name in known}
-    return Setting(**{**defaults, **given})
+    return ModelSetting(**{**defaults, **given})
 
 
 def probe(
@@ -210,7 +210,7 @@ def loudest(levels: Sequence[Level]) -> Level:
     return max(levels[:-1], key=lambda level: level.snr)
 
 
-def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Suggestion:
+def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Proposal:
     """μ, η, q for a probed loss, with reasons; `hopeless` where rounding drowns the slopes at every μ.
 
     μ is the smallest whose difference is 20 times its rounding and whose slopes are those of the next larger
@@ -222,7 +222,7 @@ def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Suggestion:
     if level is None:
         best = loudest(found.levels)
         why += _words_for_hopeless(found, best)
-        return Suggestion(best.mu, eta, found.q, found.dtype, found.noise, best.snr, tuple(why), True)
+        return Proposal(best.mu, eta, found.q, found.dtype, found.noise, best.snr, tuple(why), True)
     why += [
         f"mu = {level.mu:.3g}: the smallest whose differences ({level.difference:.2g}) are {ENOUGH:g} × what "
         f"rounding makes of them ({level.snr:.0f} ×), with slopes as at the next ({level.apart:.1%} apart)",
@@ -235,7 +235,7 @@ def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Suggestion:
     else:
         why.append(f"eta = {eta:.3g}: ½ (q/d) ρ/c, the analytic guess; pilots would tell more")
     chosen = level.mu, eta, found.q, found.dtype, found.noise, level.snr
-    return Suggestion(*chosen, tuple(why), hopeless=False, pilots=tuple(pilots))
+    return Proposal(*chosen, tuple(why), hopeless=False, pilots=tuple(pilots))
 
 
 def analytic_eta(found: Probe) -> float:
@@ -256,7 +256,7 @@ def q_reason(d: int, q: int) -> str:
     return f"q = {q}: {q / d:.1%} of d = {d}; E‖ĝ‖² does not depend on q, bits do"
 
 
-def recommend(found: Sequence[tuple[Probe, Suggestion]]) -> int | None:
+def recommend(found: Sequence[tuple[Probe, Proposal]]) -> int | None:
     """Which of several dtypes to take: float32, or the fastest that works, if it is 1.5 times as fast."""
     fine = [k for k, (_, each) in enumerate(found) if not each.hopeless]
     if not fine:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.errors import InputError, check_whole
-from zocosmo.llm.rows import Row, shown
+from zocosmo.llm.rows import LabelledText, shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -67,7 +67,7 @@ def parse_template(text: str) -> list[tuple[str, str | None]]:
 
 
 def encode_rows(
-    template: Template, words: Sequence[str], rows: Sequence[Row], tokenizer: "Tokenizer", max_tokens: int
+    template: Template, words: Sequence[str], rows: Sequence[LabelledText], tokenizer: "Tokenizer", max_tokens: int
 ) -> Encoded:
     """Prompts of at most `max_tokens` tokens, and the token of each word in the place where it will stand."""
     check_whole("max_tokens", max_tokens, 1)
@@ -129,7 +129,7 @@ def word_tokens(words: Sequence[str], prompt: str, ids: list[int], tokenizer: "T
 
 
 def shorten(
-    template: Template, row: Row, tokenizer: "Tokenizer", ids: list[int], most: int
+    template: Template, row: LabelledText, tokenizer: "Tokenizer", ids: list[int], most: int
 ) -> tuple[str, list[int]]:
     """The prompt with the end of its `cut` field left out, token by token of that field, until it fits."""
     text = row.fields[template.cut]

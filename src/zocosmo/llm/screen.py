@@ -9,7 +9,7 @@ LEAST, BELOW = 0.55, 0.90  # accuracy of the model as it comes: above guessing, 
 MOST_ROWS = 6000  # of validation, since every checkpoint evaluates them all
 
 
-class Candidate(NamedTuple):
+class TaskCandidate(NamedTuple):
     """A task, and how the model does on it before any training."""
 
     task: str
@@ -19,21 +19,21 @@ class Candidate(NamedTuple):
     single_token: bool = True  # each label's word is one token of the model
 
 
-class Verdict(NamedTuple):
+class ScreenedTask(NamedTuple):
     """What the rule says about a candidate, and why, in words."""
 
-    candidate: Candidate
+    candidate: TaskCandidate
     eligible: bool
     selected: bool
     reason: str
 
 
-def screen(candidates: Iterable[Candidate]) -> list[Verdict]:
+def screen(candidates: Iterable[TaskCandidate]) -> list[ScreenedTask]:
     """Eligible: binary, single-token words, at most 6000 validation rows, accuracy in [55, 90) %.
 
     Of these, the one with the most validation rows is selected; of equals, the first. Order as given.
 
-    >>> [v.selected for v in screen([Candidate("mrpc", 408, 0.6912), Candidate("qnli", 5463, 0.6079)])]
+    >>> [v.selected for v in screen([TaskCandidate("mrpc", 408, 0.6912), TaskCandidate("qnli", 5463, 0.6079)])]
     [False, True]
     """
     listed = [check_candidate(candidate) for candidate in candidates]
@@ -48,11 +48,11 @@ def screen(candidates: Iterable[Candidate]) -> list[Verdict]:
             reason = f"selected: {candidate.rows} validation rows, the most of {len(eligible)} eligible"
         else:
             reason = f"eligible, but {listed[best].task} has more validation rows ({listed[best].rows})"
-        verdicts.append(Verdict(candidate, not found, k == best, reason))
+        verdicts.append(ScreenedTask(candidate, not found, k == best, reason))
     return verdicts
 
 
-def objection(candidate: Candidate) -> str:
+def objection(candidate: TaskCandidate) -> str:
     """Why a candidate is not eligible; empty if it is."""
     _, rows, accuracy, labels, single_token = candidate
     if labels != 2:
@@ -68,7 +68,7 @@ def objection(candidate: Candidate) -> str:
     return ""
 
 
-def check_candidate(candidate: Candidate) -> Candidate:
+def check_candidate(candidate: TaskCandidate) -> TaskCandidate:
     check_whole(f"the number of validation rows of {candidate.task}", candidate.rows, 1)
     if not 0.0 <= candidate.accuracy <= 1.0:
         raise InputError(f"the accuracy of {candidate.task} is a share from 0 to 1, got {candidate.accuracy}")

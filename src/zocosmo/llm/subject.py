@@ -28,7 +28,7 @@ Words = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ModelSetting:
     """What a config says about a language model; see `problems.language` for the words."""
 
     model: str
@@ -93,7 +93,7 @@ class Subject:
     other weights nor other examples.
     """
 
-    def __init__(self, setting: Setting, shelf: Shelf | None = None) -> None:
+    def __init__(self, setting: ModelSetting, shelf: Shelf | None = None) -> None:
         self.setting = setting
         if shelf is not None:
             self.shelf = shelf
@@ -184,7 +184,7 @@ class Opener:
     def __init__(self) -> None:
         self._shelf = Shelf()
 
-    def __call__(self, setting: Setting) -> Subject:
+    def __call__(self, setting: ModelSetting) -> Subject:
         shelf = self._shelf
         subject: Subject = shelf.get("subject", setting, lambda: Subject(setting, shelf))
         return subject

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.experiments.config import Config, at, check_fields, check_keys
 from zocosmo.llm.prompts import Encoded, Template, encode_rows, parse_template
-from zocosmo.llm.rows import Columns, Files, Hub, Row, Source, find_source
+from zocosmo.llm.rows import Columns, Files, Hub, LabelledText, Source, find_source
 from zocosmo.llm.toy import toy_rows
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Task:
     def form(self) -> Template:
         return Template(self.template, self.cut)
 
-    def rows(self, split: str) -> list[Row]:
+    def rows(self, split: str) -> list[LabelledText]:
         """The rows of a split in their order, read anew at every call."""
         check_known("split", split, SPLITS)
         return self.source(split, Columns(self.form.fields, self.label, len(self.words)))

@@ -7,7 +7,7 @@ sentence with "but" the second half decides.
 from functools import cache
 
 from zocosmo.errors import check_known
-from zocosmo.llm.rows import Columns, Row
+from zocosmo.llm.rows import Columns, LabelledText
 from zocosmo.problems.draws import private
 
 SIZES = {"train": 2000, "validation": 400}
@@ -49,7 +49,7 @@ CLOSINGS = (
 )  # fmt: skip
 
 
-class Draw:
+class Choices:
     """Choices from one stream of coins, one 64-bit word each."""
 
     def __init__(self, *ids: int) -> None:
@@ -62,7 +62,7 @@ class Draw:
         return choices[self.below(len(choices))]
 
 
-def clause(draw: Draw, part: str, label: int, *, plain: bool = False) -> str:
+def clause(draw: Choices, part: str, label: int, *, plain: bool = False) -> str:
     """the soup was really lovely; one in four, unless `plain`, turns a word of the other side round."""
     if draw.below(4) == 0 and not plain:
         return f"the {part} was {draw.of(NEGATIONS)} {draw.of(MILD[1 - label])}"
@@ -70,7 +70,7 @@ def clause(draw: Draw, part: str, label: int, *, plain: bool = False) -> str:
     return f"the {part} was {draw.of(DEGREES)}{draw.of(words)}"
 
 
-def sentence(draw: Draw, label: int) -> str:
+def sentence(draw: Choices, label: int) -> str:
     """One review of the given label."""
     thing, parts = THINGS[draw.below(len(THINGS))]
     k = draw.below(len(parts))
@@ -98,14 +98,14 @@ def reviews() -> tuple[tuple[str, int], ...]:
     """
     made: dict[str, int] = {}
     for k in range(sum(SIZES.values())):
-        label, attempt = (Draw(k // 2).below(2) + k) % 2, 0
-        while (text := sentence(Draw(k, attempt), label)) in made:
+        label, attempt = (Choices(k // 2).below(2) + k) % 2, 0
+        while (text := sentence(Choices(k, attempt), label)) in made:
             attempt += 1
         made[text] = label
     return tuple(made.items())
 
 
-def toy_rows(split: str, columns: Columns) -> list[Row]:
+def toy_rows(split: str, columns: Columns) -> list[LabelledText]:
     """The rows of a split, the same on every machine.
 
     >>> toy_rows("validation", Columns(("sentence",), "label", 2))[0].fields["sentence"]

@@ -33,7 +33,7 @@ class Rounds(Cosmo):
         return None if closure is None else super().step(closure)
 
 
-class Company(TrainerCallback):
+class CosmoCallback(TrainerCallback):
     """Nodes compare where they stand before the first round; logs say what this one has sent."""
 
     def __init__(self, optimizer: Cosmo) -> None:
@@ -121,7 +121,7 @@ class CosmoTrainer(Trainer):
         with alone():
             super().__init__(model, args, *rest, **given)
         self.optimizer = self._build(model, args)
-        self.callback_handler.callbacks.insert(0, Company(self.optimizer))  # before all that read logs
+        self.callback_handler.callbacks.insert(0, CosmoCallback(self.optimizer))  # before all that read logs
         self._last = torch.tensor(math.nan)
         weakref.finalize(self, self.optimizer.close)
 

@@ -14,7 +14,12 @@ PAPER = [  # tab:qwen_task_selection
     TaskCandidate("rte", 277, 0.7834),
 ]
 CANDIDATES = st.builds(
-    TaskCandidate, st.text(max_size=3), st.integers(1, 9000), st.floats(0, 1), st.integers(2, 3), st.booleans()
+    TaskCandidate,
+    st.text(max_size=3),
+    st.integers(1, 9000),
+    st.floats(0, 1),
+    st.integers(2, 3),
+    st.booleans(),
 )
 
 
@@ -44,8 +49,8 @@ def test_accuracy_from_55_up_to_but_not_90_percent(rows, accuracy, eligible):
     [
         ({"rows": 6001}, "6001 validation rows, more than 6000"),
         ({"labels": 3}, "3 labels; the rule is for binary tasks"),
-        ({"single_token": False}, "a label's word is several tokens of this model"),
-        ({"accuracy": 0.5}, "accuracy 50.00% is below 55%: hardly more than guessing"),
+        ({"single_token": False}, "a label word is several tokens in this model"),
+        ({"accuracy": 0.5}, "accuracy 50.00% is below 55%: close to chance"),
     ],
 )
 def test_each_rejection_has_its_reason(change, reason):
@@ -71,5 +76,5 @@ def test_one_is_selected_whenever_one_is_eligible(candidates):
 
 
 def test_percentages_are_refused():
-    with pytest.raises(InputError, match=r"accuracy of qnli is a share from 0 to 1, got 60.79"):
+    with pytest.raises(InputError, match=r"accuracy of qnli must be from 0 to 1, got 60.79"):
         screen([TaskCandidate("qnli", 5463, 60.79)])

@@ -118,7 +118,7 @@ class Backbone:
 
     @torch.inference_mode()
     def judge(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Label NLL of every example, whichever loss is trained, and whether the right label scores highest."""
+        """Label NLL of every example, also with another loss, and whether the right label scores highest."""
         return self._judged(self._logits(adapters, batch), batch)
 
     def _judged(self, logits: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:

@@ -111,7 +111,9 @@ def add_model(name: str, gguf: Path, *, say: Say = lambda text: None) -> Path:
     if not gguf.is_file():
         raise InputError(f"{gguf} does not exist; give the path of a .gguf file")
     if name in KNOWN and file_hash(gguf) != KNOWN[name].sha256:
-        raise InputError(f"{name!r} is reserved for {KNOWN[name].about}, which {gguf} is not; choose another name")
+        raise InputError(
+            f"{name!r} is reserved for {KNOWN[name].about}, which {gguf} is not; choose another name"
+        )
     with _alone(name, say) as folder:
         if kept_folder(name):
             raise InputError(f"model {name!r} already exists; remove it first: zocosmo model remove {name}")
@@ -142,7 +144,7 @@ def check_kept(name: str) -> Path:
 def _convert(gguf: Path, folder: Path, say: Say) -> None:
     from zocosmo.llm.convert import convert  # imports torch and transformers
 
-    say(f"converting {gguf.name} (once)")
+    say(f"converting {gguf.name}, once")
     for note in convert(gguf, folder):
         say(note)
 

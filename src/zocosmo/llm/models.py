@@ -40,9 +40,7 @@ def find_model(name: str) -> str:
     if name in KNOWN:
         check_kept(name)
     if not HUB.fullmatch(name):
-        raise InputError(
-            f"model folder {name!r} does not exist; give a folder, {_names()}, or a hub name"
-        )
+        raise InputError(f"model folder {name!r} does not exist; give a folder, {_names()}, or a hub name")
     return name
 
 

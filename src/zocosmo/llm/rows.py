@@ -17,6 +17,7 @@ from zocosmo.llm.quiet import first_line
 from zocosmo.problems.split import SPLITS, split
 
 FOLDER_VARIABLE = "ZOCOSMO_DATA"
+SHARDS = ("contiguous", *SPLITS)
 
 
 class LabelledText(NamedTuple):
@@ -98,7 +99,10 @@ def parse_line(where: str, line: bytes) -> Any:
         raise InputError(f"{where}: not JSON: {error.msg} at character {error.pos + 1}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: not UTF-8: byte {error.start + 1} is {line[error.start]:#04x}") from None
-    except (ValueError, RecursionError) as error:  # an integer of thousands of digits, or lists nested too deep
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # an integer of thousands of digits, or lists nested too deep
         raise InputError(f"{where}: cannot parse JSON: {error}") from None
 
 
@@ -196,7 +200,7 @@ def shards(
     >>> [part.tolist() for part in shards(np.array([0, 1, 0, 1, 0]), 2)]
     [[0, 1, 2], [3, 4]]
     """
-    check_known("shards", how, ("contiguous", *SPLITS))
+    check_known("shards", how, SHARDS)
     rows = len(labels)
     if check_whole("a number of nodes", n, 1) > rows:
         raise InputError(f"{n} nodes cannot share {rows} rows; use {rows} nodes or fewer")

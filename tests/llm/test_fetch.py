@@ -153,7 +153,7 @@ def test_a_part_that_is_too_long_is_thrown_away(index, link, tmp_path):
 
 def test_a_part_of_something_else_is_noticed_and_deleted(index, link, tmp_path):
     (tmp_path / f"{WHEEL}.part").write_bytes(b"something else")
-    with pytest.raises(InputError, match="but the index says .*; it was deleted"):
+    with pytest.raises(InputError, match=r"but the index says .*; it was deleted"):
         download(link, tmp_path / WHEEL)
     assert list(tmp_path.iterdir()) == []
 

@@ -171,7 +171,7 @@ def test_tf32_on_a_cpu_is_refused_before_weights_are_read(setting, loads):
 
 def test_a_backbone_refuses_tf32_on_a_cpu(setting):
     one = open_subject(setting)
-    with pytest.raises(InputError, match="tf32 is a GPU's"):
+    with pytest.raises(InputError, match="tf32 needs a GPU"):
         backbone.Backbone(one.backbone.model, one.layout, one.words, tf32=True)
 
 

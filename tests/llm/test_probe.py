@@ -226,13 +226,13 @@ def test_where_tf32_clears_its_noise_only_where_the_loss_bends_float32_is_propos
     20 · √2 · 2.5e-6 / (2 · 0.097) = 3.6e-4."""
     verdict = suggest(measured("tf32", 2.5e-4, BENT))
     assert verdict.hopeless
-    assert "differences clear the noise from mu = 0.1 on, but slopes there are 62% off" in verdict.why[2]
+    assert "differences clear the noise from mu = 0.1 on, but slopes there differ by 62%" in verdict.why[2]
     assert verdict.why[3].startswith("use float32: its rounding is at least 100 × finer; mu = 0.001 should")
 
 
 def test_a_mu_between_two_of_the_grid_is_proposed_where_slopes_agree_around_it():
     """20 · √2 · 2.5e-4 / (2 · 0.097) = 0.036, between 0.03 and 0.1, whose slopes agree."""
-    assert "or --mu 0.036: it would clear" in suggest(measured("tf32", 2.5e-4, BENT)).why[-1]
+    assert "or use --mu 0.036: it would clear" in suggest(measured("tf32", 2.5e-4, BENT)).why[-1]
     curved = (*BENT[:3], 0.08, *BENT[4:])
     assert "--mu" not in " ".join(suggest(measured("tf32", 2.5e-4, curved)).why)
 

@@ -267,7 +267,7 @@ def test_another_optimizer_is_refused(tmp_path, rows, more, line):
 
 
 def test_a_model_without_anything_to_train_is_refused(tmp_path, rows):
-    with pytest.raises(InputError, match="no parameter of the model requires_grad"):
+    with pytest.raises(InputError, match="no parameter of the model has requires_grad set"):
         make(tmp_path, rows, model=tiny_model().requires_grad_(False))
 
 

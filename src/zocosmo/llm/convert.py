@@ -109,13 +109,9 @@ def _tie(model: Any) -> str | None:
 
 def _forget_quantisation(model: Any) -> None:
     """Remove the quantisation settings, or loading would look for the GGUF."""
-    for holder, names in (
-        (model.config, ("quantization_config",)),
-        (model, ("hf_quantizer", "quantization_method", "is_quantized")),
-    ):
-        for name in names:
-            if name in vars(holder):
-                delattr(holder, name)
+    vars(model.config).pop("quantization_config", None)
+    for name in ("hf_quantizer", "quantization_method", "is_quantized"):
+        vars(model).pop(name, None)
 
 
 def _save(model: Any, tokenizer: Any, to: Path) -> None:

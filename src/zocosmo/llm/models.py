@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,14 +47,11 @@ def find_model(name: str) -> str:
 
 def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
     """The tokenizer of a model."""
-
-    def read(where: str, local: bool) -> Any:
+    with _reading(name, "tokenizer") as (where, local):
         from transformers import AutoTokenizer
 
         _check_files(where, WORDS, "tokenizer")
-        return AutoTokenizer.from_pretrained(where, local_files_only=local)
-
-    tokenizer: PreTrainedTokenizerBase = _load(name, "tokenizer", read)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(where, local_files_only=local)
     return tokenizer
 
 
@@ -61,41 +59,38 @@ def load_model(name: str, *, dtype: str, device: str) -> "PreTrainedModel":
     """The model with its weights, in eval mode and without gradients. Call `check_memory` first."""
     check_known("dtype", dtype, DTYPES)
     place = check_device(device)
-
-    def read(where: str, local: bool) -> Any:
+    with _reading(name, "weights") as (where, local):
         from transformers import AutoModelForCausalLM
 
         _check_files(where, WEIGHTS, "weights")
-        loaded: Any = _with_attention(
+        model, report = _with_attention(
             AutoModelForCausalLM.from_pretrained,
             where,
             dtype=DTYPES[dtype],
             local_files_only=local,
             output_loading_info=True,
         )
-        model, report = loaded
         if missing := sorted(report["missing_keys"]):  # transformers would initialise them at random
             raise ValueError(f"{len(missing)} tensors are missing, including {missing[0]}")
-        return model.to(place).eval().requires_grad_(False)
-
-    model: PreTrainedModel = _load(name, "weights", read)
-    return model
+        model = model.to(place)
+    return _frozen(model)
 
 
 def skeleton(name: str) -> "PreTrainedModel":
     """The architecture on the meta device: names and shapes, without weights."""
-
-    def read(where: str, local: bool) -> Any:
+    with _reading(name, "configuration") as (where, local):
         from transformers import AutoConfig, AutoModelForCausalLM
 
         make: Any = AutoModelForCausalLM.from_config
         config = AutoConfig.from_pretrained(where, local_files_only=local)
         with torch.device("meta"):
             model = _with_attention(make, config, dtype=torch.float32)
-        return model.eval().requires_grad_(False)
+    return _frozen(model)
 
-    model: PreTrainedModel = _load(name, "configuration", read)
-    return model
+
+def _frozen(model: Any) -> "PreTrainedModel":
+    frozen: PreTrainedModel = model.eval().requires_grad_(False)
+    return frozen
 
 
 def _with_attention(make: Any, *given: Any, **options: Any) -> Any:
@@ -108,14 +103,15 @@ def _with_attention(make: Any, *given: Any, **options: Any) -> Any:
     return make(*given, attn_implementation="eager", **options)
 
 
-def _load(name: str, what: str, read: Callable[[str, bool], Any]) -> Any:
-    """Call `read` on a folder or hub name; any failure becomes a one-line error."""
+@contextmanager
+def _reading(name: str, what: str) -> Iterator[tuple[str, bool]]:
+    """Where to read a model from, and whether that is a folder; any failure inside is a one-line error."""
     where = find_model(name)
     if not Path(where).is_dir() and not _hub_answers():
         where = _fetched_before(where)
     try:
         with quiet():
-            return read(where, Path(where).is_dir())
+            yield where, Path(where).is_dir()
     except InputError:
         raise
     except (MemoryError, torch.OutOfMemoryError):

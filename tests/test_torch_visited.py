@@ -272,9 +272,12 @@ def test_writing_what_stands_there_enters_nothing():
         ("keys must ascend", lambda v: v.set(np.array([2, 1]), "x", 0.0)),
         ("keys must ascend", lambda v: v.set(np.array([1, 1]), "x", 0.0)),
         ("keys must ascend", lambda v: v.get(np.array([-1, 1]), "x")),
-        ("2 keys need as many values", lambda v: v.set(np.array([1, 2]), "x", np.zeros(3))),
-        ("lacks keys, m", lambda v: v.restore({"x": np.zeros(0)})),
-        ("several lengths", lambda v: v.restore({"keys": np.arange(2), "x": np.zeros(1), "m": np.zeros(2)})),
+        ("2 keys need 2 values", lambda v: v.set(np.array([1, 2]), "x", np.zeros(3))),
+        ("they lack keys, m", lambda v: v.restore({"x": np.zeros(0)})),
+        (
+            "their lengths differ",
+            lambda v: v.restore({"keys": np.arange(2), "x": np.zeros(1), "m": np.zeros(2)}),
+        ),
     ],
 )
 def test_mistakes_are_refused_with_a_line(line, call):

@@ -187,7 +187,7 @@ def test_an_adapter_that_peft_saved_in_half_precision_is_loaded(tmp_path):
 def test_a_folder_without_an_adapter_is_one_line(tmp_path, content):
     if content is not None:
         (tmp_path / "adapter_model.safetensors").write_bytes(content)
-    with pytest.raises(InputError, match=r"adapter_model.safetensors holds no adapter: ") as found:
+    with pytest.raises(InputError, match=r"adapter_model.safetensors is not a readable adapter: ") as found:
         layout_of().load(tmp_path)
     assert "\n" not in str(found.value)
 
@@ -198,10 +198,10 @@ def test_a_folder_without_an_adapter_is_one_line(tmp_path, content):
 @pytest.mark.parametrize(
     ("targets", "said"),
     [
-        ("c_attn", "targets 'c_attn' fit no module"),
-        ("q_proj,v_porj", "target 'v_porj' of 'q_proj,v_porj' fits no module"),
-        ("v", "targets 'v' fit no module"),  # ends of names do not count
-        ("mlp", "targets 'mlp' fit no module"),  # there is one, but it is not linear
+        ("c_attn", "targets 'c_attn' match no module"),
+        ("q_proj,v_porj", "target 'v_porj' of 'q_proj,v_porj' matches no module"),
+        ("v", "targets 'v' match no module"),  # ends of names do not count
+        ("mlp", "targets 'mlp' match no module"),  # there is one, but it is not linear
     ],
 )
 def test_an_unknown_target_is_refused_with_those_that_exist(targets, said):
@@ -218,5 +218,5 @@ def test_a_target_may_have_more_of_its_name():
 
 
 def test_an_embedding_is_refused():
-    with pytest.raises(InputError, match=r"target model.embed_tokens is a Embedding; adapters fit linear"):
+    with pytest.raises(InputError, match=r"target model.embed_tokens is a Embedding; choose linear"):
         layout_of("qwen2", targets="embed_tokens")

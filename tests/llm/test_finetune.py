@@ -272,7 +272,7 @@ def test_a_loss_that_is_no_number_at_the_start_is_said_before_any_round(tmp_path
 def test_too_little_memory_is_said_before_a_folder_is_made(model, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda device="cpu": 1000)
     subject.open_subject.cache_clear()
-    with pytest.raises(InputError, match=r"needs 0\.12 MB, and cpu has 0\.00 MB free; take"):
+    with pytest.raises(InputError, match=r"needs 0\.12 MB, but cpu has 0\.00 MB free; use"):
         tuned(model, tmp_path / "a")
     subject.open_subject.cache_clear()
     assert not (tmp_path / "a").exists()
@@ -291,7 +291,7 @@ MISTAKES = {
     "--q 64000": "q = 64000 coordinates of d = 1792 cannot be drawn; q must lie between 1 and d",
     "--model ./nowhere": "model folder './nowhere' does not exist; give a folder, smollm2",
     "--task nothing": "task 'nothing' is not known; choose from sst2, qnli",
-    "--nodes 65": "65 nodes cannot share 64 rows, some would have none; take 64 nodes or fewer",
+    "--nodes 65": "65 nodes cannot share 64 rows; use 64 nodes or fewer",
     "--set problem.split=dirichlet --set problem.skew=0.01 --nodes 30": "all left one of 30 nodes with fewer",
     "--task long.yaml": "the word ' unbelievable' is",
     "--task empty.yaml": "empty.jsonl",
@@ -347,7 +347,7 @@ def test_a_missing_model_is_one_line_with_the_command_that_gets_it(run, monkeypa
     monkeypatch.setenv("ZOCOSMO_CACHE", str(tmp_path / "cache"))
     code, out, err = run("finetune")
     assert (code, out) == (2, "")
-    assert err == "zocosmo: model 'smollm2' is not here yet; fetch it with: zocosmo model get smollm2\n"
+    assert err == "zocosmo: model 'smollm2' is not in the cache; fetch it with: zocosmo model get smollm2\n"
 
 
 @pytest.mark.parametrize(("answer", "fetched"), [("y", ["smollm2"]), ("n", [])])

@@ -223,7 +223,7 @@ def test_any_subset_can_be_named(model):
         ),
         (
             {"coordinates": "*.self_atn.*"},
-            r"full.yaml:1: '\*.self_atn.\*' fits no parameter; the closest are",
+            r"full.yaml:1: '\*.self_atn.\*' matches no parameter; the closest are",
         ),
     ],
 )

@@ -33,8 +33,8 @@ def test_the_line_has_both_numbers_and_what_to_change(free):
     with pytest.raises(InputError) as told:
         check_memory(model, dtype="float32", device="cpu")
     assert str(told.value) == (
-        "a model of 4,000,000,000 weights in float32 needs 16.00 GB, and cpu has 7.50 GB free; "
-        "take dtype bfloat16, or a smaller model"
+        "a model of 4,000,000,000 weights in float32 needs 16.00 GB, but cpu has 7.50 GB free; "
+        "use dtype bfloat16, or a smaller model"
     )
 
 

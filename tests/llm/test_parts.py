@@ -164,14 +164,14 @@ def test_two_models_take_turns_and_each_keeps_its_precision(setting, monkeypatch
 
 
 def test_tf32_on_a_cpu_is_refused_before_weights_are_read(setting, loads):
-    with pytest.raises(InputError, match=r"^tf32 is a GPU's; use float32 \(the device is cpu\)$"):
+    with pytest.raises(InputError, match=r"^tf32 needs a GPU and the device is cpu; use float32$"):
         _ = open_subject(replace(setting, dtype="tf32")).backbone
     assert loads == []
 
 
 def test_a_backbone_refuses_tf32_on_a_cpu(setting):
     one = open_subject(setting)
-    with pytest.raises(InputError, match="tf32 is a GPU's"):
+    with pytest.raises(InputError, match="tf32 needs a GPU"):
         backbone.Backbone(one.backbone.model, one.layout, one.words, tf32=True)
 
 

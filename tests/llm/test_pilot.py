@@ -190,5 +190,5 @@ def test_planned_rounds_are_counted_from_one(subject):
 
 @pytest.mark.parametrize("eta", [0.0, -1.0, math.inf, math.nan])
 def test_a_guess_that_is_no_step_is_refused(subject, eta):
-    with pytest.raises(InputError, match="first guess of eta"):
+    with pytest.raises(InputError, match="the first eta of the pilots"):
         trials(subject).around(eta)

@@ -141,7 +141,7 @@ def test_methods_without_q_are_probed_along_all_coordinates():
         (lambda: setting_of(ranc=3), "problem key 'ranc' is not known"),
         (lambda: size_for("sgd", None, 8), "method 'sgd' is not known"),
         (lambda: size_for("cosmo", 9, 8), "q must be between 1 and 8"),
-        (lambda: named_graph("erdos_renyi", 4), "build it, and give it"),
+        (lambda: named_graph("erdos_renyi", 4), "build it and pass the Graph"),
     ],
 )
 def test_mistakes_are_one_line(call, text):
@@ -214,8 +214,8 @@ def test_where_all_slopes_bend_smaller_mus_are_asked_for():
     """From 20 · √2 · 9e-7 / (2 · 0.1) = 1.3e-4 on they clear the noise."""
     bent = suggest(measured("float32", 9e-7, (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)))
     assert bent.hopeless
-    assert bent.why[-1] == "give smaller mus: down to about 0.00013 they would clear the noise"
-    assert "take float32" not in " ".join(bent.why)
+    assert bent.why[-1] == "use smaller mus: down to about 0.00013 they would clear the noise"
+    assert "use float32" not in " ".join(bent.why)
 
 
 BENT = (0.22, 0.13, 0.1, 0.0972, 0.097, 0.06)  # tf32 where the loss bends beyond μ = 0.1
@@ -226,13 +226,13 @@ def test_where_tf32_clears_its_noise_only_where_the_loss_bends_float32_is_propos
     20 · √2 · 2.5e-6 / (2 · 0.097) = 3.6e-4."""
     verdict = suggest(measured("tf32", 2.5e-4, BENT))
     assert verdict.hopeless
-    assert "differences clear the noise from mu = 0.1 on, but slopes there are 62% off" in verdict.why[2]
-    assert verdict.why[3].startswith("take float32: its rounding is 100 × finer or more; mu = 0.001 should")
+    assert "differences clear the noise from mu = 0.1 on, but slopes there differ by 62%" in verdict.why[2]
+    assert verdict.why[3].startswith("use float32: its rounding is at least 100 × finer; mu = 0.001 should")
 
 
 def test_a_mu_between_two_of_the_grid_is_proposed_where_slopes_agree_around_it():
     """20 · √2 · 2.5e-4 / (2 · 0.097) = 0.036, between 0.03 and 0.1, whose slopes agree."""
-    assert "or --mu 0.036: it would clear" in suggest(measured("tf32", 2.5e-4, BENT)).why[-1]
+    assert "or use --mu 0.036: it would clear" in suggest(measured("tf32", 2.5e-4, BENT)).why[-1]
     curved = (*BENT[:3], 0.08, *BENT[4:])
     assert "--mu" not in " ".join(suggest(measured("tf32", 2.5e-4, curved)).why)
 
@@ -245,8 +245,8 @@ def test_float32_between_rounding_and_bends_wants_a_larger_batch():
 @pytest.mark.parametrize(("noise", "mu"), [(6e-3, "mu = 0.01"), (6e-2, "mu = 0.1"), (0.6, None)])
 def test_the_mu_proposed_for_float32_is_the_least_that_would_do(noise, mu):
     """20 · √2 · σ/100 / (2 · 0.122): 7e-3 for σ = 6e-3."""
-    (words,) = [w for w in suggest(measured("bfloat16", noise, BF16)).why if w.startswith("take float32")]
-    assert words.split("; ")[1:] == ([f"{mu} should then do, where the loss is straight"] if mu else [])
+    (words,) = [w for w in suggest(measured("bfloat16", noise, BF16)).why if w.startswith("use float32")]
+    assert words.split("; ")[1:] == ([f"{mu} should then do, if the loss is linear there"] if mu else [])
 
 
 def test_the_batch_that_is_proposed_would_do():
@@ -350,7 +350,7 @@ def test_a_report_of_pilots_leaves_single_examples_out(found, subjects):
         ("--graph web", "graph 'web' is not known"),
         ("--figure seen.gif", "a figure ends in"),
         ("--for-rounds 0", "--for-rounds must be 1 or more, got 0"),
-        ("--dtype tf32", "tf32 is a GPU's; use float32"),
+        ("--dtype tf32", "tf32 needs a GPU and the device is cpu; use float32"),
         ("--mu 0", "--mu must be above 0, got 0.0"),
     ],
 )

@@ -63,19 +63,19 @@ def test_blank_lines_a_byte_order_mark_and_truth_values_are_fine(tmp_path):
     ("line", "said"),
     [
         ('{"text": "a", "label": }', "not JSON: Expecting value at character 24"),
-        ('["a", 1]', "a row is an object with fields"),
-        ('{"test": "a", "label": 1}', "there is no field 'text'; the row has test, label"),
-        ('{"text": "a"}', "there is no field 'label'"),
+        ('["a", 1]', "a row must be an object with fields"),
+        ('{"test": "a", "label": 1}', "field 'text' is missing; the row has test, label"),
+        ('{"text": "a"}', "field 'label' is missing"),
         ('{"text": 3, "label": 1}', "field 'text' must be text, got 3"),
         ('{"text": null, "label": 1}', "field 'text' must be text, got None"),
         ('{"text": "a", "label": 2}', "label must be a whole number from 0 to 1, .*got 2"),
         ('{"text": "a", "label": -1}', "label must be a whole number from 0 to 1, .*got -1"),
         ('{"text": "a", "label": "1"}', "label must be a whole number from 0 to 1, .*got '1'"),
         ('{"text": "a", "label": 1.0}', "label must be a whole number"),
-        (r'{"text": "\ud800", "label": 1}', "field 'text' holds half a character"),
-        ('{"text": "a", "label": ' + "1" * 5000 + "}", "not JSON that can be read"),
+        (r'{"text": "\ud800", "label": 1}', "field 'text' has a lone surrogate"),
+        ('{"text": "a", "label": ' + "1" * 5000 + "}", "cannot parse JSON"),
         (b'{"text": "\xff", "label": 1}', "not UTF-8: byte 11 is 0xff"),
-        ("[" * 200_000, "not JSON"),
+        ("[" * 200_000, "(not|cannot parse) JSON"),
     ],
 )
 def test_every_mistake_in_a_row_has_a_line(tmp_path, line, said):
@@ -87,7 +87,7 @@ def test_every_mistake_in_a_row_has_a_line(tmp_path, line, said):
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_a_file_without_rows_is_refused(tmp_path, content):
-    with pytest.raises(InputError, match=r"a\.jsonl:1: there are no rows"):
+    with pytest.raises(InputError, match=r"a\.jsonl:1: the file has no rows"):
         read_jsonl(write(tmp_path / "a.jsonl", content), COLUMNS)
 
 
@@ -122,10 +122,10 @@ def test_a_given_folder_counts_more_than_the_environment(tmp_path, monkeypatch):
 
 def test_folders_without_the_task_are_refused_at_once(tmp_path, monkeypatch):
     with pytest.raises(
-        InputError, match=r"data folder nowhere does not exist; name one that holds sst2/train.jsonl"
+        InputError, match=r"data folder nowhere does not exist; give one that has sst2/train.jsonl"
     ):
         load_task("sst2", "nowhere")
-    with pytest.raises(InputError, match=r"holds neither sst2/train.jsonl nor train.jsonl"):
+    with pytest.raises(InputError, match=r"has neither sst2/train.jsonl nor train.jsonl"):
         load_task("sst2", str(tmp_path))
     monkeypatch.setenv("ZOCOSMO_DATA", "nowhere")
     with pytest.raises(InputError, match=r"folder nowhere of ZOCOSMO_DATA does not exist"):
@@ -212,7 +212,7 @@ def test_without_the_library_the_way_out_is_named(monkeypatch):
 def test_the_real_library_fails_fast_where_there_is_no_hub(monkeypatch, tmp_path):
     pytest.importorskip("datasets")
     monkeypatch.setattr(rows, "reachable", lambda address: False)
-    with pytest.raises(InputError, match=r"cannot be read from the hub \(which is out of reach, .* no copy"):
+    with pytest.raises(InputError, match=r"cannot be read from the hub \(offline, and not in its cache"):
         Hub("zocosmo-tests/no-such-data")("train", COLUMNS)
 
 
@@ -256,9 +256,7 @@ def test_drawn_shards_are_those_of_split(how):
 
 @pytest.mark.parametrize("how", ["contiguous", "iid", "dirichlet"])
 def test_no_shard_is_empty(how):
-    with pytest.raises(
-        InputError, match="5 nodes cannot share 3 rows, some would have none; take 3 nodes or fewer"
-    ):
+    with pytest.raises(InputError, match="5 nodes cannot share 3 rows; use 3 nodes or fewer"):
         shards(np.array([0, 1, 0]), 5, how, tape=Tape(0))
 
 

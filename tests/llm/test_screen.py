@@ -5,16 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zocosmo.errors import InputError
-from zocosmo.llm.screen import Candidate, screen
+from zocosmo.llm.screen import TaskCandidate, screen
 
 PAPER = [  # tab:qwen_task_selection
-    Candidate("qnli", 5463, 0.6079),
-    Candidate("boolq", 3270, 0.8101),
-    Candidate("mrpc", 408, 0.6912),
-    Candidate("rte", 277, 0.7834),
+    TaskCandidate("qnli", 5463, 0.6079),
+    TaskCandidate("boolq", 3270, 0.8101),
+    TaskCandidate("mrpc", 408, 0.6912),
+    TaskCandidate("rte", 277, 0.7834),
 ]
 CANDIDATES = st.builds(
-    Candidate, st.text(max_size=3), st.integers(1, 9000), st.floats(0, 1), st.integers(2, 3), st.booleans()
+    TaskCandidate,
+    st.text(max_size=3),
+    st.integers(1, 9000),
+    st.floats(0, 1),
+    st.integers(2, 3),
+    st.booleans(),
 )
 
 
@@ -27,7 +32,7 @@ def test_the_paper_selects_qnli_of_four_eligible_tasks():
 
 
 def test_sst2_is_out_because_it_starts_at_its_ceiling():
-    verdict = screen([*PAPER, Candidate("sst2", 872, 0.9484)])[-1]
+    verdict = screen([*PAPER, TaskCandidate("sst2", 872, 0.9484)])[-1]
     assert verdict[1:] == (False, False, "accuracy 94.84% is 90% or more: near the ceiling")
 
 
@@ -36,7 +41,7 @@ def test_sst2_is_out_because_it_starts_at_its_ceiling():
     [(20, 11 / 20, True), (1000, 549 / 1000, False), (10, 9 / 10, False), (1000, 899 / 1000, True)],
 )
 def test_accuracy_from_55_up_to_but_not_90_percent(rows, accuracy, eligible):
-    assert screen([Candidate("a", rows, accuracy)])[0].eligible == eligible
+    assert screen([TaskCandidate("a", rows, accuracy)])[0].eligible == eligible
 
 
 @pytest.mark.parametrize(
@@ -44,8 +49,8 @@ def test_accuracy_from_55_up_to_but_not_90_percent(rows, accuracy, eligible):
     [
         ({"rows": 6001}, "6001 validation rows, more than 6000"),
         ({"labels": 3}, "3 labels; the rule is for binary tasks"),
-        ({"single_token": False}, "a label's word is several tokens of this model"),
-        ({"accuracy": 0.5}, "accuracy 50.00% is below 55%: hardly more than guessing"),
+        ({"single_token": False}, "a label word is several tokens in this model"),
+        ({"accuracy": 0.5}, "accuracy 50.00% is below 55%: close to chance"),
     ],
 )
 def test_each_rejection_has_its_reason(change, reason):
@@ -53,11 +58,11 @@ def test_each_rejection_has_its_reason(change, reason):
 
 
 def test_six_thousand_rows_are_still_allowed():
-    assert screen([Candidate("a", 6000, 0.7)])[0].selected
+    assert screen([TaskCandidate("a", 6000, 0.7)])[0].selected
 
 
 def test_of_equals_the_first_is_selected():
-    verdicts = screen([Candidate("a", 9, 0.6), Candidate("b", 9, 0.7)])
+    verdicts = screen([TaskCandidate("a", 9, 0.6), TaskCandidate("b", 9, 0.7)])
     assert [verdict.selected for verdict in verdicts] == [True, False]
 
 
@@ -71,5 +76,5 @@ def test_one_is_selected_whenever_one_is_eligible(candidates):
 
 
 def test_percentages_are_refused():
-    with pytest.raises(InputError, match=r"accuracy of qnli is a share from 0 to 1, got 60.79"):
-        screen([Candidate("qnli", 5463, 60.79)])
+    with pytest.raises(InputError, match=r"accuracy of qnli must be from 0 to 1, got 60.79"):
+        screen([TaskCandidate("qnli", 5463, 60.79)])

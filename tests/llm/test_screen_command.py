@@ -69,7 +69,7 @@ def test_the_same_as_json(run):
     code, out, _ = run("screen --model tiny --tasks few.yaml,long.yaml --json")
     report = json.loads(out)
     assert (code, report["selected"], report["tasks"][0]["accuracy"]) == (0, "few", 0.7)
-    assert report["tasks"][1]["reason"] == "a label's word is several tokens of this model"
+    assert report["tasks"][1]["reason"] == "a label word is several tokens in this model"
     assert report["tasks"][1]["accuracy"] is None
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llm.tiny import tiny_tokenizer
 from zocosmo.errors import ConfigError, InputError
 from zocosmo.llm.prompts import Template
-from zocosmo.llm.rows import Row
+from zocosmo.llm.rows import LabelledText
 from zocosmo.llm.tasks import BUILT_IN, Task, encode, load_task
 
 TOKENIZER = tiny_tokenizer()
@@ -126,7 +126,7 @@ def test_tokens_that_begin_every_text_are_kept():
 def test_a_word_of_several_tokens_is_named_with_its_pieces():
     task = task_of([review("a film")], words=(" terrible", " marvellous"))
     with pytest.raises(
-        InputError, match=r"the word ' marvellous' is \d+ tokens of this model \(.*'.*', .*shorter word"
+        InputError, match=r"the word ' marvellous' is \d+ tokens \(.*'.*'\) in this model, .*shorter word"
     ):
         encode_mine(task)
 
@@ -140,16 +140,14 @@ def test_a_word_without_its_space_is_told_so():
 def test_a_prompt_that_ends_in_a_space_is_refused():
     """The space and the word are one token, so the prompt's own last token would never be read."""
     task = task_of([review("a film")], "{sentence} It was ", ("terrible", "great"))
-    with pytest.raises(InputError, match=r"runs together with the end of the prompt, .* without a space"):
+    with pytest.raises(InputError, match=r"merges with the end of the prompt, .* without a space"):
         encode_mine(task)
 
 
 def test_words_are_checked_in_every_row_when_a_field_ends_the_prompt():
     """After "x!" the letter t is a token of its own; after "it was grea" it is not."""
     assert encode_mine(task_of([review("x!"), review("?")], "{sentence}", ("t", "b"))).words.size == 2
-    with pytest.raises(
-        InputError, match="the word 't' runs together with the end of the prompt, 'it was grea'"
-    ):
+    with pytest.raises(InputError, match="the word 't' merges with the end of the prompt, 'it was grea'"):
         encode_mine(task_of([review("x!"), review("it was grea")], "{sentence}", ("t", "b")))
 
 
@@ -228,7 +226,7 @@ def test_a_tokenizer_without_places_cannot_cut():
         def __call__(self, texts, **options):
             return TOKENIZER(texts, **options)
 
-    with pytest.raises(InputError, match="a Slow cannot tell where tokens begin"):
+    with pytest.raises(InputError, match="a Slow has no token offsets"):
         encode(task_of([review("a good film " * 9)]), "train", Slow(), max_tokens=9)
 
 
@@ -239,12 +237,12 @@ def test_a_tokenizer_without_places_cannot_cut():
     ("template", "said"),
     [
         ("It was", "has no {field}"),
-        ("{} It was", "plain names"),
-        ("{a.b} It was", "plain names"),
-        ("{a!r} It was", "plain names"),
-        ("{a:>9} It was", "plain names"),
+        ("{} It was", "plain field names"),
+        ("{a.b} It was", "plain field names"),
+        ("{a!r} It was", "plain field names"),
+        ("{a:>9} It was", "plain field names"),
         ("{a It was", "braces"),
-        ("{a} {b} It was", "name it as cut, of a, b"),
+        ("{a} {b} It was", "set cut to the one to shorten, of a, b"),
     ],
 )
 def test_templates_that_cannot_be_filled_are_refused(template, said):
@@ -298,7 +296,7 @@ def test_a_file_is_a_task(mine):
         "mood",
     )
     assert [row.fields for row in task.rows("train")] == [{"message": "from train"}]
-    assert isinstance(task.rows("validation")[0], Row)
+    assert isinstance(task.rows("validation")[0], LabelledText)
 
 
 def test_name_cut_and_label_have_defaults(mine):
@@ -311,12 +309,12 @@ def test_name_cut_and_label_have_defaults(mine):
     ("old", "new", "said"),
     [
         ("cut:", "cutt:", r"task.yaml:4: unknown key 'cutt' .*did you mean 'cut'\?"),
-        ("cut: message", "cut: mesage", "task.yaml:4: cut names 'mesage', which is no field"),
-        ('" happy"', '" angry"', r"task.yaml:3: every label needs a word of its own"),
+        ("cut: message", "cut: mesage", "task.yaml:4: cut 'mesage' is not a field"),
+        ('" happy"', '" angry"', r"task.yaml:3: label words must be different"),
         ('[" angry", " happy"]', '" angry"', r"task.yaml:3: words: .*list"),
         ("{message} This", "This", r"task.yaml:2: template .* has no {field}"),
         ("{message}", "{message", r"task.yaml:2: template .*braces"),
-        ("rows/train", "rows/trian", r"task.yaml:6: train: there is no file .*trian.jsonl"),
+        ("rows/train", "rows/trian", r"task.yaml:6: train: .*trian.jsonl does not exist"),
         ("validation: rows/validation.jsonl\n", "", r"task.yaml:1: the file lacks 'validation'"),
         (MINE, "- a list", r"task.yaml:1: the file must be a mapping"),
         (MINE, "a: [", r"task.yaml:\d: not YAML"),
@@ -333,7 +331,7 @@ def test_a_file_that_is_not_there_is_said_so():
 
 
 def test_a_file_with_rows_of_its_own_takes_no_folder(mine, tmp_path):
-    with pytest.raises(InputError, match="names its own rows"):
+    with pytest.raises(InputError, match="names its own data files"):
         load_task(mine(), data=str(tmp_path))
 
 

@@ -236,31 +236,29 @@ def test_a_callback_can_stop_the_run(tmp_path, rows):
 def test_a_checkpoint_of_weights_alone_is_no_place_to_go_on_from(tmp_path, rows):
     given = {"save_strategy": "steps", "save_steps": 2}
     make(tmp_path, rows, save_only_model=True, **given).train()
-    with pytest.raises(
-        InputError, match=r"round 4 has weights and no optimizer\.pt, .* save_only_model=False"
-    ):
+    with pytest.raises(InputError, match=r"round 4 has no optimizer\.pt, .* save_only_model=False"):
         make(tmp_path, rows).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
 
 
 def test_a_peft_config_is_one_of_peft_and_for_a_model_without_adapter(tmp_path, rows):
-    with pytest.raises(InputError, match="peft_config is a LoraConfig or another of PEFT's, got a dict"):
+    with pytest.raises(InputError, match="peft_config must be a PEFT config such as LoraConfig, got a dict"):
         make(tmp_path, rows, more={"peft_config": LORA})
     wrapped = peft.get_peft_model(tiny_model(), peft.LoraConfig(**LORA))
-    with pytest.raises(InputError, match="has an adapter already, which is trained; leave out peft_config"):
+    with pytest.raises(InputError, match="already has an adapter, which is trained; omit peft_config"):
         make(tmp_path, rows, model=wrapped, more={"peft_config": peft.LoraConfig(**LORA)})
 
 
 def test_arguments_of_another_trainer_are_refused(tmp_path, rows):
     plain = transformers.TrainingArguments(str(tmp_path), report_to="none", use_cpu=True)
-    with pytest.raises(InputError, match="args is a CosmoConfig, got a TrainingArguments"):
+    with pytest.raises(InputError, match="args must be a CosmoConfig, got a TrainingArguments"):
         CosmoTrainer(tiny_model(), plain, train_dataset=rows)
 
 
 @pytest.mark.parametrize(
     ("more", "line"),
     [
-        ({"model_init": tiny_model}, "needs the model itself, got a model_init; load it, and pass model"),
-        ({"optimizer_cls_and_kwargs": (torch.optim.SGD, {})}, "the optimizer is Cosmo, made here"),
+        ({"model_init": tiny_model}, "must be a torch module, got a model_init; load the model and pass it"),
+        ({"optimizer_cls_and_kwargs": (torch.optim.SGD, {})}, "CosmoTrainer creates its own optimizer"),
     ],
 )
 def test_another_optimizer_is_refused(tmp_path, rows, more, line):
@@ -269,7 +267,7 @@ def test_another_optimizer_is_refused(tmp_path, rows, more, line):
 
 
 def test_a_model_without_anything_to_train_is_refused(tmp_path, rows):
-    with pytest.raises(InputError, match="no parameter of the model requires_grad"):
+    with pytest.raises(InputError, match="no parameter of the model has requires_grad set"):
         make(tmp_path, rows, model=tiny_model().requires_grad_(False))
 
 
@@ -324,9 +322,9 @@ def test_consensus_is_the_average_inside_and_a_nodes_own_after(found):
 @pytest.mark.parametrize(
     ("case", "line"),
     [
-        ("rounds", "InputError: rank 1 would do 7 rounds, rank 0 6; give all of them one max_steps"),
-        ("weights", "InputError: rank 1 starts from other weights than rank 0; load the same"),
-        ("apart", "InputError: rank 1 goes on from round 6, rank 0 from 3; resume all"),
+        ("rounds", "InputError: rank 1 would run 7 rounds, rank 0 6; give all ranks the same max_steps"),
+        ("weights", "InputError: rank 1 and rank 0 start from different weights; load the same"),
+        ("apart", "InputError: rank 1 resumes from round 6, rank 0 from 3; resume all"),
         ("seeds", "ManifestMismatch: seed_commitment: rank 0 has"),
     ],
 )

@@ -17,11 +17,11 @@ from zocosmo.files import replace_file
 
 if TYPE_CHECKING:
     from zocosmo.graphs.graph import Graph
-    from zocosmo.llm.probe import Probe, Suggestion
-    from zocosmo.llm.subject import Setting
+    from zocosmo.llm.probe import Probe, Proposal
+    from zocosmo.llm.subject import ModelSetting
     from zocosmo.llm.survey import Level
 
-    Found = tuple[Probe, Suggestion]
+    Found = tuple[Probe, Proposal]
 
 SHADES = {"float32": "#1b6ca8", "tf32": "#3f9142", "bfloat16": "#d1495b", "float16": "#edae49"}
 ROUNDS = 1540  # the paper's longest
@@ -110,7 +110,7 @@ def _report(found: list["Found"], best: int | None, figure: Path | None, *, as_j
         draw(found, figure)
 
 
-def _next(chosen: "Suggestion", to: Path | None) -> str:
+def _next(chosen: "Proposal", to: Path | None) -> str:
     """The command that trains with the proposal."""
     if to is not None:
         return f"zocosmo finetune {to}"
@@ -138,7 +138,7 @@ def _check_files(figure: Path | None, to: Path | None) -> None:
         raise InputError(f"folder {to.parent} does not exist; make it first")
 
 
-def _settings(given: "Setting", dtype: str) -> list["Setting"]:
+def _settings(given: "ModelSetting", dtype: str) -> list["ModelSetting"]:
     """One for each dtype to look at; tf32 is a matter of GPUs."""
     from zocosmo.llm.backbone import pick_device
 
@@ -149,7 +149,7 @@ def _settings(given: "Setting", dtype: str) -> list["Setting"]:
 
 
 def _probe(
-    settings: list["Setting"], method: str, choices: dict[str, Any]
+    settings: list["ModelSetting"], method: str, choices: dict[str, Any]
 ) -> tuple[list["Found"], int | None]:
     """Every dtype probed, and which to take. One model is held at a time."""
     from zocosmo.llm.probe import probe, recommend, size_for, suggest
@@ -164,7 +164,7 @@ def _probe(
     return found, recommend(found)
 
 
-def _pilot(setting: "Setting", found: "Probe", graph: "Graph", chosen: dict[str, Any]) -> "Found":
+def _pilot(setting: "ModelSetting", found: "Probe", graph: "Graph", chosen: dict[str, Any]) -> "Found":
     from zocosmo.llm.probe import with_pilots
     from zocosmo.llm.subject import Subject
 
@@ -245,7 +245,7 @@ def _show(found: list["Found"], best: int | None) -> None:
         console.print(str(proposal), soft_wrap=True)
 
 
-def verdict(level: "Level", proposal: "Suggestion") -> str:
+def verdict(level: "Level", proposal: "Proposal") -> str:
     """A word about a μ."""
     from zocosmo.llm.survey import AGREE, ENOUGH
 
@@ -258,7 +258,7 @@ def verdict(level: "Level", proposal: "Suggestion") -> str:
     return "chosen" if level.mu == proposal.mu else "fine"
 
 
-def _pilots(proposal: "Suggestion") -> Any:
+def _pilots(proposal: "Proposal") -> Any:
     from rich.table import Table
 
     from zocosmo.llm.pilot import choose_eta
@@ -275,7 +275,7 @@ def _pilots(proposal: "Suggestion") -> Any:
 
 
 def as_config(
-    setting: "Setting", proposal: "Suggestion", graph: dict[str, Any], method: dict[str, Any], rounds: int
+    setting: "ModelSetting", proposal: "Proposal", graph: dict[str, Any], method: dict[str, Any], rounds: int
 ) -> str:
     """A config of the proposal, with its noise, so that training logs the signal to noise ratio."""
     from zocosmo.llm.probe import setting_of

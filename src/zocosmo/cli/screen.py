@@ -14,7 +14,7 @@ from zocosmo.errors import InputError
 
 if TYPE_CHECKING:
     from zocosmo.llm.evaluate import Done, Scores
-    from zocosmo.llm.screen import Verdict
+    from zocosmo.llm.screen import ScreenedTask
 
 TASKS = "qnli,boolq,mrpc,rte"
 
@@ -61,7 +61,7 @@ def screen(
         _show(verdicts, scores)
 
 
-def as_report(model: str, verdicts: list["Verdict"], scores: list["Scores | None"]) -> dict[str, Any]:
+def as_report(model: str, verdicts: list["ScreenedTask"], scores: list["Scores | None"]) -> dict[str, Any]:
     listed = [
         {
             "task": each.candidate.task,
@@ -77,11 +77,11 @@ def as_report(model: str, verdicts: list["Verdict"], scores: list["Scores | None
     return {"model": model, "selected": _selected(verdicts), "tasks": listed}
 
 
-def _selected(verdicts: list["Verdict"]) -> str | None:
+def _selected(verdicts: list["ScreenedTask"]) -> str | None:
     return next((each.candidate.task for each in verdicts if each.selected), None)
 
 
-def _show(verdicts: list["Verdict"], scores: list["Scores | None"]) -> None:
+def _show(verdicts: list["ScreenedTask"], scores: list["Scores | None"]) -> None:
     table = Table("task", "rows", "accuracy", "label loss", "verdict", box=None, pad_edge=False)
     for column in table.columns[1:4]:
         column.justify = "right"

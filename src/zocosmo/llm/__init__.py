@@ -1,4 +1,4 @@
-"""Language models: prompted tasks, LoRA adapters, and the problem that nodes fine-tune together."""
+"""Language models: prompted tasks, LoRA adapters, and decentralised fine-tuning."""
 
 import importlib as _importlib
 from typing import Any as _Any
@@ -11,7 +11,7 @@ _PLACES = {"CosmoConfig": "zocosmo.llm.arguments", "CosmoTrainer": "zocosmo.llm.
 
 
 def __getattr__(name: str) -> _Any:
-    """Public names are imported when first asked for: they bring transformers with them."""
+    """Import public names on first use, as they import transformers."""
     if name not in _PLACES:
         raise AttributeError(f"module 'zocosmo.llm' has no attribute {name!r}")
     try:

@@ -1,4 +1,4 @@
-"""LoRA adapters as flat vectors: where each matrix lies, how it starts, and how PEFT names it."""
+"""LoRA adapters as flat vectors: layout, initial values, and PEFT file names."""
 
 import json
 import math
@@ -21,20 +21,24 @@ class Site(NamedTuple):
     """One adapted module: ΔW = scaling · B A with A (rank × wide) and B (tall × rank)."""
 
     name: str  # of the module in the model
-    wide: int  # its inputs
-    tall: int  # its outputs
-    a: int  # where A begins in the flat vector; B follows
+    wide: int  # inputs
+    tall: int  # outputs
+    a: int  # offset of A in the flat vector; B follows
 
     def shapes(self, rank: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Rows and columns of A and of B."""
+        """Shapes of A and B."""
         return (rank, self.wide), (self.tall, rank)
+
+    def slices(self, rank: int) -> tuple[slice, slice]:
+        """Slices of A and B in the flat vector."""
+        middle = self.a + rank * self.wide
+        return slice(self.a, middle), slice(middle, middle + rank * self.tall)
 
 
 class Layout:
-    """LoRA of one rank on some modules of a model as one flat d-vector: A, then B, of every site in turn.
+    """LoRA of one rank on some modules of a model as one flat d-vector: A, then B, site by site.
 
-    PEFT says which modules the targets name and what their matrices are called; nothing else of it is needed
-    to compute with them, so a `skeleton` without weights will do.
+    PEFT resolves the targets and names the matrices; a `skeleton` without weights is enough for that.
     """
 
     def __init__(self, skeleton: Any, *, rank: int, alpha: float, targets: str) -> None:
@@ -53,13 +57,12 @@ class Layout:
             adapted = get_peft_model(skeleton, self.config)
         except ValueError as error:
             said = str(error).splitlines()[0][:120]
-            raise InputError(f"targets {targets!r} fit no module ({said}); it has {known}") from None
+            raise InputError(f"targets {targets!r} match no module ({said}); choose from {known}") from None
         self.sites = tuple(self._sites(adapted))
-        for word in named if isinstance(named, list) else ():  # PEFT is content where one of them fits
+        for word in named if isinstance(named, list) else ():  # PEFT accepts the list if any target matches
             if not any(f".{site.name}".endswith(f".{word}") for site in self.sites):
-                raise InputError(f"target {word!r} of {targets!r} fits no module; it has {known}")
-        last = self.sites[-1]
-        self.d = last.a + rank * (last.wide + last.tall)
+                raise InputError(f"target {word!r} of {targets!r} matches no module; choose from {known}")
+        self.d = self.sites[-1].slices(rank)[1].stop
 
     def _sites(self, adapted: Any) -> Iterator[Site]:
         from peft.tuners.lora import Linear, LoraLayer
@@ -69,62 +72,58 @@ class Layout:
             if not isinstance(module, LoraLayer):
                 continue
             if not isinstance(module, Linear):
-                raise InputError(
-                    f"target {name} is a {type(module).__name__}; adapters fit linear modules only"
-                )
+                raise InputError(f"target {name} is a {type(module).__name__}; choose linear modules only")
             (a,), (b,) = module.lora_A.parameters(), module.lora_B.parameters()
             site = Site(name, a.shape[1], b.shape[0], at)
             yield site
-            at += self.rank * (site.wide + site.tall)
+            at = site.slices(self.rank)[1].stop
 
     def start(self, seed: Seed) -> Adapter:
-        """PEFT's own start, from a tape: A uniform within ±1/√wide, B zero, so that ΔW = 0."""
+        """PEFT's initial values, drawn from a tape: A uniform in ±1/√wide, B zero, so ΔW = 0."""
         x = np.zeros(self.d, np.float32)
         for k, site in enumerate(self.sites):
             size = self.rank * site.wide
             drawn = 2.0 * uniforms(private(seed), "adapter", k, size=size) - 1.0
-            x[site.a : site.a + size] = drawn / math.sqrt(site.wide)
+            x[site.slices(self.rank)[0]] = drawn / math.sqrt(site.wide)
         return x
 
     def matrices(self, x: Adapter) -> dict[str, Adapter]:
-        """A and B of every site, by the names that PEFT gives them in a file."""
+        """A and B of every site, by their names in a PEFT file."""
         out = {}
         for site in self.sites:
-            middle = site.a + self.rank * site.wide
-            prefix = f"base_model.model.{site.name}"
-            out[f"{prefix}.lora_A.weight"] = x[site.a : middle].reshape(self.rank, site.wide)
-            out[f"{prefix}.lora_B.weight"] = x[middle : middle + self.rank * site.tall].reshape(-1, self.rank)
+            for letter, part, shape in zip("AB", site.slices(self.rank), site.shapes(self.rank), strict=True):
+                out[f"base_model.model.{site.name}.lora_{letter}.weight"] = x[part].reshape(shape)
         return out
 
     def flat(self, matrices: dict[str, Adapter]) -> Adapter:
-        """The vector that `matrices` took apart."""
+        """The inverse of `matrices`."""
         ours = self.matrices(np.zeros(self.d, np.float32))
         if missing := [name for name in ours if name not in matrices]:
             raise InputError(
-                f"the adapter lacks {missing[0]} and {len(missing) - 1} more; it is of another shape"
+                f"the adapter lacks {missing[0]} and {len(missing) - 1} more; use one for the same targets"
             )
         for name, matrix in ours.items():
             if (shape := np.shape(matrices[name])) != matrix.shape:
                 raise InputError(
-                    f"{name} of the adapter is {shape}, not {matrix.shape}; it has another rank or model"
+                    f"{name} of the adapter is {shape}, not {matrix.shape}; use one for this model and rank"
                 )
         return np.concatenate([np.asarray(matrices[name], np.float32).reshape(-1) for name in ours])
 
     def save(self, folder: Path, x: Adapter, *, model: str) -> None:
-        """A folder that `PeftModel.from_pretrained` loads."""
+        """Write a folder that `PeftModel.from_pretrained` can load."""
         from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
-        given = self.config.to_dict()  # type: ignore[no-untyped-call]
-        about = {key: _plain(value) for key, value in given.items()}
+        about = self.config.to_dict()  # type: ignore[no-untyped-call]
         about |= {"base_model_name_or_path": model, "inference_mode": True}
         whole = {name: np.ascontiguousarray(matrix) for name, matrix in self.matrices(x).items()}
-        data, text = save(whole, metadata={"format": "pt"}), json.dumps(about, indent=1, sort_keys=True)
+        data = save(whole, metadata={"format": "pt"})
+        text = json.dumps(about, indent=1, sort_keys=True, default=sorted)  # sets
         replace_file(folder / "adapter_model.safetensors", lambda path: path.write_bytes(data))
         replace_file(folder / "adapter_config.json", lambda path: path.write_text(text, encoding="utf-8"))
 
     def load(self, folder: Path) -> Adapter:
-        """What `save` wrote, or another program with the same shape."""
+        """Read what `save`, or PEFT, wrote for the same layout."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file  # NumPy has no bfloat16
 
@@ -132,9 +131,4 @@ class Layout:
         try:
             return self.flat({name: matrix.float().numpy() for name, matrix in load_file(path).items()})
         except (OSError, SafetensorError) as error:
-            raise InputError(f"{path} holds no adapter: {error}") from None
-
-
-def _plain(value: Any) -> Any:
-    """For JSON: sets in order, enumerations by value."""
-    return sorted(value) if isinstance(value, set) else getattr(value, "value", value)
+            raise InputError(f"{path} is not a readable adapter: {error}") from None

@@ -1,6 +1,7 @@
-"""One frozen language model that answers for many adapters: row r of a forward has adapter r."""
+"""One frozen language model that serves many adapters in one forward."""
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +19,12 @@ LOSSES = ("label", "vocabulary")
 
 
 class Backbone:
-    """A model and the places where adapters enter it.
+    """A model with hooks that add adapters.
 
-    Queries of many nodes are one forward: of R rows of adapters and R · b examples, example k has adapter
-    k // b, and ΔW x of all of them is a batched product. With R = 1 this is an ordinary LoRA forward.
-    Adapters are float32 whatever the type of the model, as in PEFT. How products of float32 are rounded is
-    one switch for all of torch, so every forward sets it to what this model was asked for.
+    Queries of many nodes share one forward: with R adapters and R · b examples, example k uses adapter
+    k // b, and ΔW x is one batched product. With R = 1 this is an ordinary LoRA forward. As in PEFT, adapters
+    are float32 whatever the model's dtype. Float32 matmul precision is a global torch setting, so every
+    forward sets it.
     """
 
     def __init__(
@@ -62,10 +63,10 @@ class Backbone:
 
     @torch.inference_mode()
     def losses(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss of every example, and whether the right label has the highest score; adapters (R, d).
+        """Loss of every example, and whether the right label scores highest; adapters (R, d).
 
-        Of several adapters on a GPU the forward is recorded and replayed, see `Replay`; of one it is not, as
-        it is to give the bits of a process that has one only.
+        On a GPU a forward of several adapters is replayed, see `Replay`. A forward of one adapter is not, so
+        that its bits equal those of a process that holds one node.
         """
         nll, right = (self.replay if len(adapters) > 1 else self._losses)(adapters, batch)
         return nll, right
@@ -79,9 +80,11 @@ class Backbone:
         batch: Batch,
         owed: Owed | tuple[()] = (),
     ) -> torch.Tensor:
-        """Mean losses of adapters x + shift, then of x − shift, (2 · rows,); shifts (rows, q) stand on the
-        coordinates `at`, and the batch has the examples of all of them. What is `owed`, coordinates and
-        values (rows, q), is written to x first. What is replayed does it all."""
+        """Mean losses at x + shift, then at x − shift, (2 · rows,).
+
+        Shifts (rows, q) apply at coordinates `at`; the batch holds the examples of all rows. The `owed`
+        coordinates and values (rows, q) are written to x first. A replay includes all of this.
+        """
         (mean,) = self.replay_both(x, at, shift, *owed, batch)
         return mean
 
@@ -93,7 +96,7 @@ class Backbone:
         batch: Batch,
         owed: Owed | tuple[()] = (),
     ) -> None:
-        """Begin what `both` will do with the same arguments."""
+        """Start copying the inputs for a `both` call with the same arguments."""
         self.replay_both.load(x, at, shift, *owed, batch)
 
     def _both(
@@ -115,7 +118,7 @@ class Backbone:
 
     @torch.inference_mode()
     def judge(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Label NLL of every example, whatever the loss, and whether the right label scores highest."""
+        """Label NLL of every example, also with another loss, and whether the right label scores highest."""
         return self._judged(self._logits(adapters, batch), batch)
 
     def _judged(self, logits: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -124,10 +127,10 @@ class Backbone:
         return nll, scores.argmax(dim=-1) == batch.labels
 
     def _logits(self, adapters: torch.Tensor, batch: Batch) -> torch.Tensor:
-        """Scores of every word after each example."""
+        """Next-token logits of each example, in double."""
         torch.set_float32_matmul_precision(self.precision)
         self._rows = [self._matrices(adapters, site) for site in self.layout.sites]
-        more = {"position_ids": batch.places, "logits_to_keep": 1}  # where they are known
+        more = {"position_ids": batch.places, "logits_to_keep": 1}  # if the model accepts them
         try:
             logits = self.model(
                 input_ids=batch.tokens,
@@ -137,16 +140,13 @@ class Backbone:
             ).logits[:, -1]
         finally:
             self._rows = []
-        doubled: torch.Tensor = logits.double()  # two losses differ by little: no more rounding than there is
+        doubled: torch.Tensor = logits.double()  # two losses differ by little: add no rounding
         return doubled
 
     def _matrices(self, adapters: torch.Tensor, site: Site) -> tuple[torch.Tensor, torch.Tensor]:
         rank, rows = self.layout.rank, len(adapters)
-        middle, end = site.a + rank * site.wide, site.a + rank * (site.wide + site.tall)
-        return (
-            adapters[:, site.a : middle].view(rows, rank, site.wide),
-            adapters[:, middle:end].view(rows, site.tall, rank),
-        )
+        a, b = site.slices(rank)
+        return adapters[:, a].view(rows, rank, site.wide), adapters[:, b].view(rows, site.tall, rank)
 
 
 def both_points(x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
@@ -158,18 +158,16 @@ def both_points(x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor) -> torch
 
 
 def check_tf32(device: str) -> None:
-    """Refuse tf32 where no GPU multiplies: a CPU would round in another way, or not at all."""
+    """Refuse tf32 without a GPU: a CPU rounds differently, or not at all."""
     if not device.startswith("cuda"):
-        raise InputError(f"tf32 is a GPU's; use float32 (the device is {device})")
+        raise InputError(f"tf32 needs a GPU and the device is {device}; use float32")
 
 
 def pick_device(given: str) -> str:
-    """`auto` is a GPU where there is one: of a process under torchrun, the one of its local rank."""
-    import os
-
+    """`auto` is the GPU of this process's local rank, or the CPU if there is no GPU."""
     if given != "auto":
         if given.startswith("cuda") and not torch.cuda.is_available():
-            raise InputError(f"device {given!r} was asked for and torch sees no GPU; use cpu, or auto")
+            raise InputError(f"device {given!r}: torch sees no GPU; use cpu or auto")
         return given
     if not torch.cuda.is_available():
         return "cpu"

@@ -1,4 +1,4 @@
-"""Examples as rows of token ids, padded on the left so that every row ends where the answer begins."""
+"""Examples as rows of token ids, padded on the left so that the answer follows the last column."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,15 +13,15 @@ Index = NDArray[np.int64]
 
 
 class Batch(NamedTuple):
-    """Some examples on a device."""
+    """Examples on a device."""
 
     tokens: torch.Tensor  # (rows, longest)
-    mask: torch.Tensor  # 1 where a token stands, 0 on the left of it
-    places: torch.Tensor  # of each token in its example
+    mask: torch.Tensor  # 1 for tokens, 0 for padding
+    places: torch.Tensor  # position of each token in its example
     labels: torch.Tensor  # (rows,)
 
     def repeat(self, times: int) -> "Batch":
-        """The same examples several times over."""
+        """The batch, repeated."""
         if times == 1:
             return self
         tokens, mask, places = (part.repeat(times, 1) for part in self[:3])
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
 
 class Examples:
-    """A split of a task in memory. A batch is as long as its longest example."""
+    """A split of a task in memory; batches are padded to their longest example."""
 
     def __init__(self, tokens: list[NDArray[np.int32]], labels: Index, filler: int = 0) -> None:
         self.lengths = np.array([len(row) for row in tokens], np.int64)
@@ -42,19 +42,18 @@ class Examples:
         return len(self.labels)
 
     def batch(self, rows: Index, device: torch.device, multiple: int = 1) -> Batch:
-        """The examples with these numbers, in this order; their length is a multiple, if they go that far."""
+        """The examples with these indices, padded to a multiple, or to the longest example of the split."""
         lengths = self.lengths[rows]
         longest = min(-(-int(lengths.max()) // multiple) * multiple, self.tokens.shape[1])
         places = np.arange(longest) - (longest - lengths)[:, None]
         tokens = self.tokens[rows, self.tokens.shape[1] - longest :].astype(np.int64)
         labels = np.broadcast_to(self.labels[rows, None], tokens.shape)
-        packed = to_device(
-            np.stack([tokens, places >= 0, np.maximum(places, 0), labels]), device
-        )  # in one piece
+        stacked = np.stack([tokens, places >= 0, np.maximum(places, 0), labels])
+        packed = to_device(stacked, device)  # one copy
         return Batch(packed[0], packed[1], packed[2], packed[3, :, 0])
 
     def by_length(self, each: int, device: torch.device) -> Iterator[tuple[Index, Batch]]:
-        """All examples once, `each` of similar length at a time, so that little is padding; with numbers."""
+        """Indices and batches of all examples, sorted by length to keep padding short."""
         order = np.argsort(self.lengths, kind="stable")
         for first in range(0, len(order), each):
             rows = order[first : first + each]

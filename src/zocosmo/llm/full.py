@@ -21,7 +21,7 @@ from zocosmo.llm.models import find_model, skeleton
 from zocosmo.llm.problem import LanguageModel
 from zocosmo.llm.queries import Record
 from zocosmo.llm.select import FULL, Named, select, size
-from zocosmo.llm.subject import Setting, Subject
+from zocosmo.llm.subject import ModelSetting, Subject
 from zocosmo.llm.tasks import load_task
 from zocosmo.methods.base import Method
 from zocosmo.methods.cosmo import Cosmo
@@ -140,7 +140,7 @@ class NoLayout(NamedTuple):
 class Whole(Subject):
     """A model whose own weights are trained: all but its vocabulary, or those whose names fit a pattern."""
 
-    def __init__(self, setting: Setting, coordinates: str) -> None:
+    def __init__(self, setting: ModelSetting, coordinates: str) -> None:
         self.setting, self.coordinates = setting, coordinates
         self.model = find_model(setting.model)
         self.task = load_task(setting.task, setting.data or None)
@@ -163,7 +163,7 @@ class Whole(Subject):
 
 
 @lru_cache(maxsize=1)  # weights are large
-def open_whole(setting: Setting, coordinates: str) -> Whole:
+def open_whole(setting: ModelSetting, coordinates: str) -> Whole:
     return Whole(setting, coordinates)
 
 

@@ -1,4 +1,4 @@
-"""Is there room for a model? Asked before its weights are read, answered in one line."""
+"""Check that a model fits in memory before its weights are read."""
 
 from pathlib import Path
 from typing import Any
@@ -7,33 +7,38 @@ import torch
 
 from zocosmo.errors import InputError, check_known
 
-BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}  # of a weight
-UNLIMITED = 1 << 60  # what cgroups write where they do not limit
+DTYPES = {
+    "float32": torch.float32,
+    "tf32": torch.float32,  # weights are float32; the backbone sets the precision of products
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+UNLIMITED = 1 << 60  # cgroups without a limit report this or more
 
 
 def check_memory(model: Any, *, dtype: str, device: str, extra: int = 0) -> None:
-    """Refuse a model (a skeleton will do) whose weights, and `extra` bytes, do not fit on the device."""
-    check_known("dtype", dtype, BYTES)
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    smaller = [] if BYTES[dtype] == 2 else ["dtype bfloat16"]
+    """Refuse a model (a skeleton will do) whose weights, plus `extra` bytes, do not fit on the device."""
+    check_known("dtype", dtype, DTYPES)
+    each, weights = DTYPES[dtype].itemsize, sum(parameter.numel() for parameter in model.parameters())
+    smaller = [] if each == 2 else ["dtype bfloat16"]
     elsewhere = ["device cpu"] if device.startswith("cuda") else []
     check_free(
-        weights * BYTES[dtype] + extra,
+        weights * each + extra,
         device=device,
         what=f"a model of {weights:,} weights in {dtype}",
-        remedy=f"take {', or '.join([*smaller, 'a smaller model', *elsewhere])}",
+        remedy=f"use {', or '.join([*smaller, 'a smaller model', *elsewhere])}",
     )
 
 
 def check_free(need: int, *, device: str, what: str, remedy: str) -> None:
-    """Refuse what needs more bytes than are free, with both numbers."""
+    """Refuse to use more bytes than are free."""
     free = free_memory(device)
     if free is not None and need > free:
-        raise InputError(f"{what} needs {as_bytes(need)}, and {device} has {as_bytes(free)} free; {remedy}")
+        raise InputError(f"{what} needs {as_bytes(need)}, but {device} has {as_bytes(free)} free; {remedy}")
 
 
 def check_device(device: str) -> torch.device:
-    """A device that is there."""
+    """The torch device, which must exist."""
     try:
         asked = torch.device(device)
     except RuntimeError:
@@ -41,13 +46,13 @@ def check_device(device: str) -> torch.device:
     if asked.type == "cuda" and (asked.index or 0) >= torch.cuda.device_count():
         there = torch.cuda.device_count()
         raise InputError(
-            f"device {device!r} is not there: torch sees {there} CUDA devices; choose cpu or another"
+            f"device {device!r} not found: torch sees {there} CUDA devices; choose cpu or another"
         )
     return asked
 
 
 def free_memory(device: str = "cpu") -> int | None:
-    """Bytes that a process may still take; None where the system does not tell."""
+    """Bytes this process may still allocate; None if the system does not say."""
     asked = check_device(device)
     if asked.type == "cuda":
         free, _ = torch.cuda.mem_get_info(asked)
@@ -70,7 +75,7 @@ def _of_machine(meminfo: Path = Path("/proc/meminfo")) -> int | None:
 
 
 def _of_groups(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:
-    """What is left to each control group around this process, of either version; idle file pages are free."""
+    """Free bytes of each enclosing cgroup, v1 or v2; inactive file pages count as free."""
     try:
         entries = [line.split(":", 2) for line in proc.read_text().splitlines()]
     except OSError:
@@ -80,14 +85,8 @@ def _of_groups(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/f
         if kinds == "":
             top, files = root, ("memory.max", "memory.current", "inactive_file")
         elif "memory" in kinds.split(","):
-            top, files = (
-                root / "memory",
-                (
-                    "memory.limit_in_bytes",
-                    "memory.usage_in_bytes",
-                    "total_inactive_file",
-                ),
-            )
+            top = root / "memory"
+            files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         else:
             continue
         here = top / path.strip("/")
@@ -101,13 +100,13 @@ def _left(folder: Path, limit: str, used: str, idle: str) -> int | None:
         most = int((folder / limit).read_text())
         now = int((folder / used).read_text())
         stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):  # no such group, or "max"
+    except (OSError, ValueError):  # no such cgroup, or "max"
         return None
     return None if most >= UNLIMITED else most - now + int(stat.get(idle, 0))
 
 
 def as_bytes(size: float) -> str:
-    """In GB, or MB where that would be 0.
+    """In GB, or in MB below 0.1 GB.
 
     >>> as_bytes(13.05e9), as_bytes(2.5e5)
     ('13.05 GB', '0.25 MB')

@@ -1,4 +1,4 @@
-"""Short runs that choose η: the method itself on training examples, scored on others that it never sees."""
+"""Short runs that choose η, trained on some training examples and scored on others."""
 
 import copy
 import math
@@ -21,18 +21,22 @@ from zocosmo.methods.decay import Constant
 from zocosmo.problems.draws import private, uniforms
 from zocosmo.sim.engine import Run, Simulation
 
-MOST = 9  # pilots, whatever they say
+MOST = 9  # pilots
 ROUNDS = {"cuda": 60, "cpu": 12}
-ROWS = {"cuda": 256, "cpu": 64}  # held out to score them
-TURNS = 3.0  # of the momentum's memory, from which on a pilot has the momentum of the run
-CLEAR = 2.0  # standard errors from which a gain is believed
+ROWS = {"cuda": 256, "cpu": 64}  # held out for scoring
+TURNS = 3.0  # visits, in units of 1/(1 − β), after which momentum has built up
+CLEAR = 2.0  # standard errors that make a gain significant
 
 Array = NDArray[np.float64]
 Say = Callable[[str], None]
 
 
+def silent(text: str) -> None:
+    """Report nothing."""
+
+
 class Pilot(NamedTuple):
-    """A short run at one η, and what it did to the loss on examples that it never saw."""
+    """A short run at one η, and the loss on held-out examples before and after."""
 
     eta: float
     before: float  # mean loss at the start
@@ -43,7 +47,7 @@ class Pilot(NamedTuple):
 
     @property
     def diverged(self) -> bool:
-        """Not finite, or a loss half as high again as at the start."""
+        """Not finite, or a loss above 1.5 times the first."""
         if not (math.isfinite(self.after) and math.isfinite(self.norm)):
             return True
         return self.after > 1.5 * self.before
@@ -54,16 +58,16 @@ class Pilot(NamedTuple):
 
 
 class Trials:
-    """Pilots of one method: each a simulation of its own, all with the same seed, examples and start.
+    """Pilots of one method: separate simulations with the same seed, examples and start.
 
-    `rows` training examples are drawn to score them, and the nodes share out the others. In float32 runs of
-    different η do not share a simulation (see `batch_key`), so they go one after the other.
+    `rows` training examples are held out for scoring; the nodes share the others. In float32, runs of
+    different η cannot share a simulation (see `batch_key`), so they run one after the other.
 
-    A pilot has no decay, and no momentum where it is short. Momentum starts at zero, and a coordinate meets a
-    support once in d/q rounds: until a coordinate has been met a few times 1/(1 − β), its steps are a
-    fraction 1 − β of what they will be, and a short pilot would praise an η that is 1/(1 − β) too large.
-    So η is found without momentum, where it acts at once, and divided by the share of the estimates that
-    momentum will have applied when the `planned` rounds are over: in all, x then moves as far.
+    A pilot has no decay, and no momentum if it is short. Momentum starts at zero and a coordinate is visited
+    once in d/q rounds. Until it has been visited a few times 1/(1 − β), its steps are a fraction 1 − β of
+    their later size, so a short pilot would pick an η that is up to 1/(1 − β) too large. Instead η is found
+    without momentum and divided by the share of the estimates that momentum applies in `planned` rounds, so
+    that x moves as far in total.
     """
 
     def __init__(
@@ -83,13 +87,13 @@ class Trials:
         self.rounds = check_whole("rounds of a pilot", rounds or ROUNDS.get(device, ROUNDS["cuda"]), 1)
         self.held, self.subject = set_aside(subject, rows or ROWS.get(device, ROWS["cuda"]), seed)
         self.method = plain(method, self.rounds, subject.d)
-        self.dropped = getattr(method, "beta", 0.0) - getattr(self.method, "beta", 0.0)
+        self.dropped = method.settings.get("beta", 0.0) - self.method.settings.get("beta", 0.0)
         self.share = applied(self.dropped, self.planned * method.size(0, subject.d) / subject.d)
         self.graph, self.schedule, self.seed = graph, schedule, seed
         self.before = losses_of(subject, subject.x0, self.held)
 
     def run(self, eta: float) -> Pilot:
-        """The method for some rounds at this η."""
+        """Run the method at this η."""
         problem = LanguageModel.build(self.subject, self.graph.n, self.seed)
         method = replace(self.method, eta=eta)
         sim = Simulation([Run(method, self.graph, problem, self.seed, self.schedule)], dtype=np.float32)
@@ -106,15 +110,15 @@ class Trials:
 
     def words(self) -> str:
         """How the pilots were run."""
-        said = f"pilots: {self.rounds} rounds, scored on {len(self.held)} training examples kept from them"
-        return f"{said}; without momentum, which so few rounds do not show" if self.dropped else said
+        said = f"pilots: {self.rounds} rounds, scored on {len(self.held)} held-out training examples"
+        return f"{said}; without momentum, which needs more rounds to build up" if self.dropped else said
 
-    def around(self, eta: float, *, most: int = MOST, say: Say | None = None) -> list[Pilot]:
-        """Pilots at η · 2^k, in ascending order: down by fours until one does not diverge, then by twos until
-        the best has a neighbour on either side, or there have been `most`.
+    def around(self, eta: float, *, most: int = MOST, say: Say = silent) -> list[Pilot]:
+        """Pilots at η · 2^k, ascending: η is quartered until one does not diverge, then doubled or halved
+        until the best has a neighbour on either side, with at most `most` pilots.
         """
         if not (math.isfinite(eta) and eta > 0):
-            raise InputError(f"pilots need a finite first guess of eta above 0, got {eta}")
+            raise InputError(f"the first eta of the pilots must be finite and above 0, got {eta}")
         found = {0: self._told(eta, say)}
         while found[min(found)].diverged and len(found) < most:
             k = min(found) - 2
@@ -127,35 +131,34 @@ class Trials:
             found[missing[0]] = self._told(eta * 2.0 ** missing[0], say)
         return [found[k] for k in sorted(found)]
 
-    def _told(self, eta: float, say: Say | None) -> Pilot:
+    def _told(self, eta: float, say: Say) -> Pilot:
         pilot = self.run(eta)
-        if say is not None:
-            say(f"pilot at eta = {eta:.3g}: loss {pilot.before:.4f} → {pilot.after:.4f}")
+        say(f"pilot at eta = {eta:.3g}: loss {pilot.before:.4f} → {pilot.after:.4f}")
         return pilot
 
 
 def choose_eta(pilots: Sequence[Pilot]) -> tuple[float, tuple[str, ...]]:
-    """η from pilots in ascending order of η, and why.
+    """η from pilots in ascending order of η, and the reasons.
 
-    The lowest loss wins, and its lower neighbour is taken, even where it gained much less: curvature grows as
-    adapters leave their start, so short runs flatter long steps.
+    This is the η one below that of the lowest loss, even if it gained much less: curvature grows as adapters
+    leave their start, so short runs favour steps too long for long runs.
     """
     fine = [k for k, pilot in enumerate(pilots) if not pilot.diverged]
     if not fine:
-        return pilots[0].eta, (f"eta = {pilots[0].eta:.3g}: all pilots diverged, this is the least tried",)
+        return pilots[0].eta, (f"eta = {pilots[0].eta:.3g}: all pilots diverged; this is the smallest tried",)
     k = min(fine, key=lambda k: pilots[k].after)
     best = pilots[k]
     if best.gain <= 0:
         low = pilots[fine[0]]
         return low.eta, (
             f"eta = {low.eta:.3g}: no pilot lowered the loss ({best.before:.4f} → {best.after:.4f} at best), "
-            "so the least tried; more rounds or a larger batch would tell more",
+            "so the smallest tried; use more rounds or a larger batch to tell more",
         )
     said = f"pilots: eta = {best.eta:.3g} lowers the loss most, {best.before:.4f} → {best.after:.4f}"
     if best.gain < CLEAR * best.error:
-        said += f", which may be chance (± {best.error:.2g}); more rounds would tell more"
+        said += f", which may be chance (± {best.error:.2g}); use more rounds to tell more"
     if k == 0 or pilots[k - 1].diverged:
-        return best.eta, (said, f"eta = {best.eta:.3g}: the least tried")
+        return best.eta, (said, f"eta = {best.eta:.3g}: the smallest tried")
     low = pilots[k - 1]
     return low.eta, (
         said,
@@ -164,11 +167,11 @@ def choose_eta(pilots: Sequence[Pilot]) -> tuple[float, tuple[str, ...]]:
 
 
 def applied(beta: float, visits: float) -> float:
-    """The share of all estimates of a coordinate that momentum has applied to it after some visits.
+    """The share of a coordinate's estimates that momentum has applied after some visits.
 
-    m ← β m + (1 − β) g at each visit, and x moves by m: of the estimate of visit j, x has 1 − β^(K − j + 1)
-    after visit K. The mean over j is 1 − β (1 − β^K)/(K (1 − β)): 1 − β after one visit, 1 in the end. A
-    coordinate that moved was visited, so fewer visits than one count as one.
+    m ← β m + (1 − β) g at each visit, and x moves by m: after visit K, a share 1 − β^(K − j + 1) of the
+    estimate of visit j is in x. The mean over j is 1 − β (1 − β^K)/(K (1 − β)): 1 − β after one visit,
+    tending to 1. Fewer visits than one count as one, since a coordinate that moved was visited.
 
     >>> applied(0.5, 1), applied(0.5, 2), applied(0.0, 7)
     (0.5, 0.625, 1.0)
@@ -182,22 +185,22 @@ def applied(beta: float, visits: float) -> float:
 
 
 def plain(method: Method, rounds: int, d: int) -> Method:
-    """The method as a pilot runs it: constant step; momentum only if the pilot is long enough to feel it."""
+    """The method as a pilot runs it: constant step, and momentum only if the pilot is long enough."""
     changes: dict[str, Any] = {"decay": Constant()}
-    beta = getattr(method, "beta", 0.0)
+    beta = method.settings.get("beta", 0.0)
     if beta and rounds * method.size(0, d) / d < TURNS / (1.0 - beta):
         changes["beta"] = 0.0
     return replace(method, **changes)
 
 
 def set_aside(subject: Subject, rows: int, seed: Seed) -> tuple[Examples, Subject]:
-    """Training examples drawn to score pilots, a quarter at most, and the same subject without them."""
+    """Training examples for scoring, at most a quarter, and the subject without them."""
     size = len(subject.train)
     rows = min(rows, size // 4)
     if rows < 1:
-        raise InputError(f"pilots set examples aside and need 4 training rows or more, got {size}")
+        raise InputError(f"pilots hold out examples and need at least 4 training rows, got {size}")
     order = np.argsort(uniforms(private(seed), "pilot", size=size), kind="stable")
-    _ = subject.backbone, subject.x0, subject.words  # the same, not once more
+    _ = subject.backbone, subject.x0, subject.words  # make them here, so that the copy shares them
     rest = copy.copy(subject)
     rest.__dict__["train"] = take(subject.train, np.sort(order[rows:]))
     return take(subject.train, np.sort(order[:rows])), rest
@@ -206,11 +209,8 @@ def set_aside(subject: Subject, rows: int, seed: Seed) -> tuple[Examples, Subjec
 def take(examples: Examples, rows: NDArray[np.int64]) -> Examples:
     """Some of the examples."""
     part = copy.copy(examples)
-    part.lengths, part.labels, part.tokens = (
-        examples.lengths[rows],
-        examples.labels[rows],
-        examples.tokens[rows],
-    )
+    part.lengths, part.labels = examples.lengths[rows], examples.labels[rows]
+    part.tokens = examples.tokens[rows]
     return part
 
 

@@ -1,52 +1,52 @@
-"""Noise first: how large rounding of the loss is, how large its slopes, and which μ, η, q, dtype follow."""
+"""Measure the rounding and slopes of the loss before training, and propose μ, η, q and dtype."""
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
-from zocosmo.llm.pilot import Pilot, Trials, choose_eta
+from zocosmo.llm.pilot import Pilot, Say, Trials, choose_eta, silent
 from zocosmo.llm.select import suggest_q
-from zocosmo.llm.subject import Setting, Subject, open_subject
+from zocosmo.llm.subject import ModelSetting, Subject, open_subject
 from zocosmo.llm.survey import AGREE, ENOUGH, NUDGES, WIDE, Level, Survey, pick_level, read_levels
 from zocosmo.methods import METHODS
 from zocosmo.problems.language import llm
 
-MUS = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)  # the last is there to judge the one before
-EXAMPLES = {"cuda": 256, "cpu": 64}  # by which slopes of single examples are told from their mean
-MOST_BATCH = 1024  # that is worth proposing
-WORTH = 1.5  # times as fast: what another dtype must be to take the place of float32
-FINER = 100.0  # times: float32 against others; on a GPU 280 (tf32) and 7,000 (bfloat16) were measured
-
-Say = Callable[[str], None]
+MUS = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)  # the last only judges the one before
+EXAMPLES = {"cuda": 256, "cpu": 64}  # whose single slopes are measured
+MOST_BATCH = 1024  # largest batch that is proposed
+WORTH = 1.5  # speed-up over float32 that justifies another dtype
+FINER = (
+    100.0  # least ratio of another dtype's rounding to float32's; measured on a GPU: tf32 280, bfloat16 7,000
+)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A loss as two-query methods see it at the start, in one dtype."""
+    """The loss at the start as two-query methods see it, in one dtype."""
 
     dtype: str
     d: int
     q: int
     batch: int
     loss: float
-    noise: float  # σ of the loss of one batch: the largest of what follows
+    noise: float  # σ of one batch's loss: the largest of `sources`
     sources: tuple[tuple[str, float], ...]
     levels: tuple[Level, ...]  # by ascending μ
     slope: float  # root mean square of uᵀ∇f, f the mean over all examples
     spread: float  # standard deviation of slopes over single examples
-    share: float  # ρ: what of the mean square of a batch's slope is signal
-    curvature: float  # mean uᵀHu, and its standard deviation, where they show best
-    bend: float
-    seconds: float = field(default=0.0, compare=False)  # for one example, at best
+    share: float  # ρ: signal's share of the mean square of a batch's slope
+    curvature: float  # mean of uᵀHu
+    bend: float  # standard deviation of uᵀHu
+    seconds: float = field(default=0.0, compare=False)  # per example, best case
 
 
-class Suggestion(NamedTuple):
-    """Where to begin, and why. `str` gives it as text."""
+class Proposal(NamedTuple):
+    """Parameters to start with, and the reasons. `str` gives it as text."""
 
     mu: float
     eta: float
@@ -65,7 +65,7 @@ class Suggestion(NamedTuple):
 
 
 def suggest_for(
-    setting: Setting,
+    setting: ModelSetting,
     *,
     nodes: int = 4,
     graph: str | Graph = "ring",
@@ -77,12 +77,12 @@ def suggest_for(
     rounds: int | None = None,
     say: Say | None = None,
     **options: Any,
-) -> Suggestion:
-    """Probe, propose μ, run pilots, propose η: all from training examples. `options` are the method's own.
+) -> Proposal:
+    """Probe, propose μ, run pilots, propose η, all on training examples. `options` go to the method.
 
-    `rounds` are those of a pilot, `planned` those of the run to come: momentum applies more of its estimates
-    in a longer one. The subject is kept, so that a run of the same setting need not load the weights again.
-    A suggestion that is `hopeless` has numbers too, but nobody should train with them.
+    `rounds` is the length of a pilot, `planned` that of the run: momentum applies more of its estimates in a
+    longer run. The subject is cached, so a run of the same setting does not load the weights again. Do not
+    train with the numbers of a `hopeless` proposal.
     """
     web = graph if isinstance(graph, Graph) else named_graph(graph, nodes)
     subject = open_subject(setting)
@@ -106,50 +106,55 @@ def with_pilots(
     say: Say | None = None,
     schedule: str = "auto",
     **options: Any,
-) -> Suggestion:
-    """The suggestion for a probed subject, with η from pilots of the method on a graph."""
-    first = suggest(found)
-    check_known("method", method, METHODS)
+) -> Proposal:
+    """The proposal for a probed subject, with η from pilots of the method on a graph."""
+    first, tell = suggest(found), say or silent
+    sizes = {"q": found.q} if has_q(method) else {}
     kind: Any = METHODS[method]
-    sizes = {"q": found.q} if "q" in inspect.signature(kind).parameters else {}
     chosen = kind(eta=first.eta, mu=first.mu, **sizes, **options)
     trials = Trials(subject, chosen, graph, planned=planned, schedule=schedule, seed=seed, rounds=rounds)
-    if say is not None:
-        say(trials.words())
-    last = suggest(found, trials.around(first.eta, say=say))
-    why = (*last.why, trials.words())
+    tell(trials.words())
+    last = suggest(found, trials.around(first.eta, say=tell))
+    eta, why = last.eta, (*last.why, trials.words())
     if trials.dropped:
-        eta = last.eta / trials.share
-        why = (*why, f"eta = {eta:.3g}: that over {trials.share:.3g}, {_share_in_words(trials)}")
-        return last._replace(eta=eta, why=why)
-    return last._replace(why=why)
+        eta /= trials.share
+        share = f"the share of estimates that momentum {trials.dropped:g} applies in {trials.planned} rounds"
+        why = (*why, f"eta = {eta:.3g}: that over {trials.share:.3g}, {share}")
+    return last._replace(eta=eta, why=why)
 
 
 def named_graph(name: str, nodes: int) -> Graph:
-    """A graph that is known by its name and size."""
+    """A graph given by name and size alone."""
     check_known("graph", name, GRAPHS)
     try:
         built: Graph = GRAPHS[name](nodes)
     except TypeError:
-        raise InputError(f"graph {name!r} has more choices than its size; build it, and give it") from None
+        raise InputError(f"graph {name!r} needs more than a size; build it and pass the Graph") from None
     return built
 
 
 def size_for(method: str, q: int | None, d: int) -> int:
-    """Coordinates of a probe's direction: those that the method moves in a round."""
+    """How many coordinates the method moves in a round, which the probe's directions have too."""
+    return _checked_q(q, d) if has_q(method) else d
+
+
+def has_q(method: str) -> bool:
+    """Whether a known method takes q."""
     check_known("method", method, METHODS)
-    if "q" not in inspect.signature(METHODS[method]).parameters:
-        return d
+    return "q" in inspect.signature(METHODS[method]).parameters
+
+
+def _checked_q(q: int | None, d: int) -> int:
     return suggest_q(d) if q is None else check_whole("q", q, 1, d)
 
 
-def setting_of(**given: Any) -> Setting:
-    """The setting that a config's `problem` with these keys has."""
-    known = [f.name for f in fields(Setting)]
+def setting_of(**given: Any) -> ModelSetting:
+    """The setting of a config's `problem` with these keys."""
+    known = [f.name for f in fields(ModelSetting)]
     for name in given:
         check_known("problem key", name, known)
     defaults = {name: p.default for name, p in inspect.signature(llm).parameters.items() if name in known}
-    return Setting(**{**defaults, **given})
+    return ModelSetting(**{**defaults, **given})
 
 
 def probe(
@@ -164,16 +169,16 @@ def probe(
 ) -> Probe:
     """Measure rounding, slopes and curvature at the start, along public directions of q coordinates.
 
-    Rounding is the largest of three spreads of a loss that should not change: batch rows in another order,
-    other padding and company, and adapters nudged by a tiny random u. The first two can be silent where
-    kernels treat a row alike in any company, though every number is rounded by 1 %; a nudge moves numbers
-    across their roundings. Of the `mus` the largest is there to judge the one before it.
+    Rounding is the largest of three spreads of a loss that should not change: with batch rows reordered, with
+    other padding and other rows in the batch, and with adapters nudged by a tiny random u. The first two can
+    be 0 even when every number is rounded by 1 %, if kernels compute a row the same way in any batch; a nudge
+    makes every number round anew. The largest of `mus` only serves to judge the one before it.
     """
-    q = suggest_q(subject.d) if q is None else check_whole("q", q, 1, subject.d)
+    q = _checked_q(q, subject.d)
     grid = sorted(set(mus))
     if len(grid) < 2 or not grid[0] > 0:
-        raise InputError(f"mus must be two different numbers above 0, or more; got {list(mus)}")
-    given, tell = subject.setting, say or (lambda text: None)
+        raise InputError(f"mus must be at least two different numbers above 0, got {list(mus)}")
+    given, tell = subject.setting, say or silent
     tell(f"{given.dtype}: differences over ±μu, {len(grid)} μ, {directions} directions")
     survey = Survey(subject, q, check_whole("directions", directions, 2), seed)
     far = max(WIDE, grid[-2])
@@ -206,58 +211,58 @@ def probe(
 
 
 def loudest(levels: Sequence[Level]) -> Level:
-    """The μ with the highest signal to noise, of those that were judged."""
+    """The μ with the highest signal-to-noise ratio, without the last."""
     return max(levels[:-1], key=lambda level: level.snr)
 
 
-def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Suggestion:
-    """μ, η, q for a probed loss, with reasons; `hopeless` where rounding drowns the slopes at every μ.
+def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Proposal:
+    """μ, η, q for a probed loss, with reasons; `hopeless` if rounding drowns the slopes at every μ.
 
-    μ is the smallest whose difference is 20 times its rounding and whose slopes are those of the next larger
-    within 10 %: the first keeps noise out, the second says that the loss is straight that far. η is that of
-    the pilots, or else the analytic guess.
+    μ is the smallest whose difference is 20 times its rounding, so that noise is small, and whose slopes are
+    within 10 % of those at the next larger μ, so that the loss is locally linear. η is that of the pilots, or
+    else the analytic guess.
     """
     level, eta, why = pick_level(found.levels), analytic_eta(found), [q_reason(found.d, found.q)]
     why.append(f"rounding of one loss is {found.noise:.2g} in {found.dtype}")
     if level is None:
         best = loudest(found.levels)
         why += _words_for_hopeless(found, best)
-        return Suggestion(best.mu, eta, found.q, found.dtype, found.noise, best.snr, tuple(why), True)
+        return Proposal(best.mu, eta, found.q, found.dtype, found.noise, best.snr, tuple(why), True)
     why += [
-        f"mu = {level.mu:.3g}: the smallest whose differences ({level.difference:.2g}) are {ENOUGH:g} × what "
-        f"rounding makes of them ({level.snr:.0f} ×), with slopes as at the next ({level.apart:.1%} apart)",
-        f"slopes: {found.slope:.2g} on the mean, {found.spread:.2g} from example to example; of the square "
-        f"of a batch of {found.batch}, {found.share:.1%} is signal",
+        f"mu = {level.mu:.3g}: the smallest whose differences ({level.difference:.2g}) are {ENOUGH:g} × "
+        f"their rounding ({level.snr:.0f} ×), with slopes as at the next mu ({level.apart:.1%} apart)",
+        f"slopes: mean {found.slope:.2g}, standard deviation over examples {found.spread:.2g}; with a batch "
+        f"of {found.batch}, {found.share:.1%} of the square is signal",
     ]
     if pilots:
         eta, reasons = choose_eta(pilots)
         why += reasons
     else:
-        why.append(f"eta = {eta:.3g}: ½ (q/d) ρ/c, the analytic guess; pilots would tell more")
+        why.append(f"eta = {eta:.3g}: ½ (q/d) ρ/c, the analytic guess; run pilots to tell more")
     chosen = level.mu, eta, found.q, found.dtype, found.noise, level.snr
-    return Suggestion(*chosen, tuple(why), hopeless=False, pilots=tuple(pilots))
+    return Proposal(*chosen, tuple(why), hopeless=False, pilots=tuple(pilots))
 
 
 def analytic_eta(found: Probe) -> float:
     """η₀ = ½ (q/d) ρ/c with c = max(mean uᵀHu, a tenth of its standard deviation).
 
-    A round moves a node by a ŝ along u, where a = η d/q and ŝ is the slope of a batch, s its signal. In the
+    A round moves a node by a ŝ along u, where a = η d/q, ŝ is the slope of a batch and s its signal. In the
     quadratic model the loss changes by −a ŝ s + ½ a² ŝ² uᵀHu. Averaged over batches and directions this is
     −a E s² + ½ a² c E ŝ², least at a = ρ/c with ρ = E s²/E ŝ²: the noisier the slope, the shorter the step.
-    Half of it costs a quarter of the gain and leaves room for curvature that grows. The mean of uᵀHu may
-    vanish, or be negative; a tenth of its spread stands in, so that η stays finite.
+    Halving it costs a quarter of the gain and leaves room for growing curvature. The mean of uᵀHu may be zero
+    or negative; a tenth of its spread then keeps η finite.
     """
     c = max(found.curvature, found.bend / 10)
-    eta = 0.5 * found.q / found.d * (found.share / c if c > 0 else 1.0)  # 1: straight as far as seen
-    return float(f"{eta:.3g}")  # a guess has few digits
+    eta = 0.5 * found.q / found.d * (found.share / c if c > 0 else 1.0)  # 1: no curvature seen
+    return float(f"{eta:.3g}")  # a guess needs few digits
 
 
 def q_reason(d: int, q: int) -> str:
     return f"q = {q}: {q / d:.1%} of d = {d}; E‖ĝ‖² does not depend on q, bits do"
 
 
-def recommend(found: Sequence[tuple[Probe, Suggestion]]) -> int | None:
-    """Which of several dtypes to take: float32, or the fastest that works, if it is 1.5 times as fast."""
+def recommend(found: Sequence[tuple[Probe, Proposal]]) -> int | None:
+    """The index of the dtype to use: float32, or the fastest that works if it is 1.5 times as fast."""
     fine = [k for k, (_, each) in enumerate(found) if not each.hopeless]
     if not fine:
         return None
@@ -266,61 +271,59 @@ def recommend(found: Sequence[tuple[Probe, Suggestion]]) -> int | None:
     return fastest if WORTH * found[fastest][0].seconds < found[safest][0].seconds else safest
 
 
-def _share_in_words(trials: Trials) -> str:
-    return f"the share of its estimates that momentum {trials.dropped:g} applies in {trials.planned} rounds"
-
-
 def _words_for_hopeless(found: Probe, best: Level) -> list[str]:
-    """What is wrong, and what would work."""
+    """The failure and its remedies."""
     clear = [level for level in found.levels[:-1] if level.snr >= ENOUGH]
     if clear:
         return _words_for_bent(found, clear[0])
     words = [
         f"hopeless in {found.dtype}: even at mu = {best.mu:.3g} differences ({best.difference:.2g}) are only "
-        f"{best.snr:.1f} × what rounding makes of them, and {ENOUGH:g} × are asked",
+        f"{best.snr:.1f} × their rounding, and {ENOUGH:g} × is required",
         *_words_for_finer(found, best.slope),
     ]
     need = best.mu * ENOUGH / best.snr if best.snr else math.inf
     if need <= 1.0:
-        words.append(f"or mu near {need:.2g}, if the loss is straight that far, which nobody looked at")
+        words.append(f"or try mu near {need:.2g}, outside the probed range, if the loss is linear that far")
     wanted = (ENOUGH * found.noise / (math.sqrt(2) * best.mu)) ** 2 * found.batch - found.spread**2
     batch = wanted / found.slope**2 if found.slope else math.inf
     if found.batch < batch <= MOST_BATCH:
-        words.append(f"or a batch of about {math.ceil(batch)} at that mu: rounding averages out")
+        words.append(f"or use a batch of about {math.ceil(batch)} at that mu: rounding averages out")
     return words
 
 
 def _words_for_bent(found: Probe, first: Level) -> list[str]:
-    """Where the loss bends at every μ that clears the noise, `first` the least of them.
+    """Remedies if the loss bends at every μ that clears the noise, `first` being the smallest of them.
 
-    A μ below it is worth a look where it would clear the noise and the loss may be straight: below the grid,
-    where nobody has looked, or between `first` and the μ before it, where the slopes of the two agree.
+    A smaller μ is proposed if it would clear the noise and the loss may be linear there: below the grid, or
+    between `first` and the μ before it if their slopes agree.
     """
     words = [
         f"hopeless with these mus: differences clear the noise from mu = {first.mu:.3g} on, but slopes there "
-        f"are {first.apart:.0%} off those of the next",
+        f"differ by {first.apart:.0%} from those at the next mu",
         *_words_for_finer(found, first.slope),
     ]
     least, at = _least_mu(found.noise, first.slope), found.levels.index(first)
     if at == 0:
-        words.append(f"give smaller mus: down to about {least:.2g} they would clear the noise")
+        words.append(f"use smaller mus: down to about {least:.2g} they would clear the noise")
     elif found.levels[at - 1].apart <= AGREE:
-        words.append(f"or --mu {least:.2g}: it would clear the noise, and slopes agree around it")
+        words.append(f"or use --mu {least:.2g}: it would clear the noise, and slopes agree around it")
     elif found.dtype == "float32":
-        words.append(f"smaller mus drown in rounding; a batch larger than {found.batch} averages it out")
+        words.append(
+            f"smaller mus drown in rounding; use a batch larger than {found.batch} to average it out"
+        )
     return words
 
 
 def _words_for_finer(found: Probe, slope: float) -> list[str]:
-    """float32, and the least μ looked at that would then clear the noise, where it would be another dtype."""
+    """For other dtypes, advise float32 and the smallest probed μ that would then clear the noise."""
     if found.dtype == "float32":
         return []
     least = _least_mu(found.noise / FINER, slope)
     mu = next((level.mu for level in found.levels[:-1] if level.mu >= least), None)
-    then = "" if mu is None else f"; mu = {mu:.3g} should then do, where the loss is straight"
-    return [f"take float32: its rounding is {FINER:g} × finer or more{then}"]
+    then = "" if mu is None else f"; mu = {mu:.3g} should then do, if the loss is linear there"
+    return [f"use float32: its rounding is at least {FINER:g} × finer{then}"]
 
 
 def _least_mu(noise: float, slope: float) -> float:
-    """The μ from which on 2μ · slope is 20 times √2 σ, what rounding makes of a difference."""
+    """The μ at which 2μ · slope is 20 times √2 σ, the rounding of a difference."""
     return ENOUGH * math.sqrt(2) * noise / (2 * slope) if slope else math.inf

@@ -1,4 +1,4 @@
-"""Prompts and the words that answer them, as tokens."""
+"""Prompts and label words as tokens."""
 
 import string
 from collections.abc import Mapping, Sequence
@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.errors import InputError, check_whole
-from zocosmo.llm.rows import Row, shown
+from zocosmo.llm.rows import LabelledText, shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
 
 class Encoded(NamedTuple):
-    """Rows as a model reads them: the prompt of each, its label, and what to say for each label."""
+    """Rows in tokens: prompts, labels, and the token of each label word."""
 
     tokens: list[NDArray[np.int32]]  # ragged, without padding
     labels: NDArray[np.int64]
-    words: NDArray[np.int64]  # the token of each label's word
+    words: NDArray[np.int64]  # (labels,)
 
 
 class Template:
-    """Text with {fields} in it, and one of them, `cut`, which may be shortened when a prompt is too long.
+    """Text with {fields}; the field `cut` is shortened if a prompt is too long.
 
     >>> Template("{sentence} It was").fill({"sentence": "A fine film."})
     'A fine film. It was'
@@ -35,11 +35,9 @@ class Template:
         self.fields = tuple(dict.fromkeys(field for _, field in self.parts if field is not None))
         names = ", ".join(self.fields)
         if cut == "" and len(self.fields) > 1:
-            raise InputError(
-                f"a prompt that is too long loses the end of one field; name it as cut, of {names}"
-            )
+            raise InputError(f"the template has several fields; set cut to the one to shorten, of {names}")
         if cut not in ("", *self.fields):
-            raise InputError(f"cut names {cut!r}, which is no field of the template; choose from {names}")
+            raise InputError(f"cut {cut!r} is not a field of the template; choose from {names}")
         self.cut = cut or self.fields[0]
 
     def fill(self, fields: Mapping[str, str]) -> str:
@@ -47,39 +45,43 @@ class Template:
 
     @property
     def ends_in_words(self) -> bool:
-        """Whether the same words end every prompt, so that what follows one follows all alike."""
+        """Whether all prompts end in the same words, so that label words have the same tokens after each."""
         literal, field = self.parts[-1]
         return field is None and any(character.isalnum() for character in literal)
 
 
 def parse_template(text: str) -> list[tuple[str, str | None]]:
-    """Literal text and the field after it, in turn; {{ and }} stand for braces."""
+    """Pairs of literal text and the field after it; {{ and }} are literal braces."""
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError as error:
-        raise InputError(f"template {shown(text)}: {error}; write {{{{ and }}}} for braces") from None
+        raise InputError(f"template {shown(text)}: {error}; write {{{{ and }}}} for literal braces") from None
     for _, field, spec, conversion in parts:
         if field is not None and (field == "" or spec or conversion or any(c in field for c in ".[]")):
-            raise InputError(f"template {shown(text)}: write plain names in braces, such as {{sentence}}")
+            raise InputError(f"template {shown(text)}: use plain field names, such as {{sentence}}")
     if all(field is None for _, field, _, _ in parts):
-        raise InputError(f"template {shown(text)} has no {{field}}; every prompt would be the same")
+        raise InputError(f"template {shown(text)} has no {{field}}; add one, or all prompts are the same")
     return [(literal, field) for literal, field, _, _ in parts]
 
 
 def encode_rows(
-    template: Template, words: Sequence[str], rows: Sequence[Row], tokenizer: "Tokenizer", max_tokens: int
+    template: Template,
+    words: Sequence[str],
+    rows: Sequence[LabelledText],
+    tokenizer: "Tokenizer",
+    max_tokens: int,
 ) -> Encoded:
-    """Prompts of at most `max_tokens` tokens, and the token of each word in the place where it will stand."""
+    """Prompts of at most `max_tokens` tokens, and the token of each label word after them."""
     check_whole("max_tokens", max_tokens, 1)
     if not rows:
-        raise InputError("there are no rows to encode; look at where the task reads them from")
+        raise InputError("there are no rows to encode; check the task's data files")
     prompts = [template.fill(row.fields) for row in rows]
     tokens = to_tokens(tokenizer, prompts)
     for k, row in enumerate(rows):
         if len(tokens[k]) > max_tokens:
             prompts[k], tokens[k] = shorten(template, row, tokenizer, tokens[k], max_tokens)
         if not tokens[k]:
-            raise InputError(f"{row.where}: the prompt has no tokens; put words into the template")
+            raise InputError(f"{row.where}: the prompt has no tokens; add text to the template")
     there = 1 if template.ends_in_words else len(rows)
     found = [
         word_tokens(words, prompt, list(ids), tokenizer)
@@ -88,30 +90,30 @@ def encode_rows(
     for row, ids in zip(rows, found, strict=False):
         if ids != found[0]:
             raise InputError(
-                f"{row.where}: words are other tokens here than elsewhere; end the template in text"
+                f"{row.where}: label words have other tokens than in the first row; end the template in text"
             )
     arrays = [np.asarray(ids, np.int32) for ids in tokens]
     return Encoded(arrays, np.array([row.label for row in rows], np.int64), np.array(found[0], np.int64))
 
 
 def to_tokens(tokenizer: "Tokenizer", texts: list[str]) -> list[list[int]]:
-    """The tokens of each text, with those that the tokenizer puts in front of every text."""
+    """The tokens of each text, including special tokens."""
     ids: list[list[int]] = tokenizer(texts, verbose=False)["input_ids"]
     return ids
 
 
 def word_tokens(words: Sequence[str], prompt: str, ids: list[int], tokenizer: "Tokenizer") -> list[int]:
-    """The one token that each word adds to the prompt; different words, different tokens."""
+    """The single token each word adds to the prompt; tokens must differ."""
     found: dict[int, str] = {}
     for word, longer in zip(words, to_tokens(tokenizer, [prompt + word for word in words]), strict=True):
         if ids[-1] in tokenizer.all_special_ids and longer[-1:] == ids[-1:]:
             raise InputError(
-                f"the tokenizer ends every text in {tokenizer.decode(ids[-1:])!r}, and no word can follow; "
+                f"the tokenizer ends every text in {tokenizer.decode(ids[-1:])!r}, so no word can follow; "
                 "set its add_eos_token to false"
             )
         if longer[: len(ids)] != ids or len(longer) == len(ids):
             raise InputError(
-                f"the word {word!r} runs together with the end of the prompt, {prompt[-20:]!r}; "
+                f"the word {word!r} merges with the end of the prompt, {prompt[-20:]!r}; "
                 "end the template without a space, and begin the word with one"
             )
         added = longer[len(ids) :]
@@ -119,7 +121,7 @@ def word_tokens(words: Sequence[str], prompt: str, ids: list[int], tokenizer: "T
             pieces = ", ".join(repr(tokenizer.decode([token])) for token in added)
             hint = "" if word[:1].isspace() else f"begin it with a space, {' ' + word!r}, or "
             raise InputError(
-                f"the word {word!r} is {len(added)} tokens of this model ({pieces}) and must be one; "
+                f"the word {word!r} is {len(added)} tokens ({pieces}) in this model, but must be one; "
                 f"{hint}choose a shorter word for this label"
             )
         if added[0] in found:
@@ -129,9 +131,9 @@ def word_tokens(words: Sequence[str], prompt: str, ids: list[int], tokenizer: "T
 
 
 def shorten(
-    template: Template, row: Row, tokenizer: "Tokenizer", ids: list[int], most: int
+    template: Template, row: LabelledText, tokenizer: "Tokenizer", ids: list[int], most: int
 ) -> tuple[str, list[int]]:
-    """The prompt with the end of its `cut` field left out, token by token of that field, until it fits."""
+    """The prompt with tokens dropped from the end of its `cut` field until it fits."""
     text = row.fields[template.cut]
     begins = token_starts(tokenizer, text)
     times = sum(field == template.cut for _, field in template.parts)
@@ -140,19 +142,19 @@ def shorten(
         if keep == 0:
             raise InputError(
                 f"{row.where}: even without {template.cut!r} the prompt has {len(ids)} tokens, more than "
-                f"max_tokens = {most}; raise it, or leave the row out"
+                f"max_tokens = {most}; raise it, or remove the row"
             )
-        keep = max(0, keep - max(1, (len(ids) - most) // times))  # never more than is needed
+        keep = max(0, keep - max(1, (len(ids) - most) // times))  # never more than needed
         prompt = template.fill({**row.fields, template.cut: text[: begins[keep]].rstrip()})
         ids = to_tokens(tokenizer, [prompt])[0]
     return prompt, ids
 
 
 def token_starts(tokenizer: "Tokenizer", text: str) -> list[int]:
-    """Where in the text each of its tokens begins; tokens that are parts of one character begin together."""
+    """The text offset of each token; tokens within one character share an offset."""
     if not tokenizer.is_fast:
         raise InputError(
-            f"a {type(tokenizer).__name__} cannot tell where tokens begin, so it cannot cut; raise max_tokens"
+            f"a {type(tokenizer).__name__} has no token offsets, so prompts cannot be cut; raise max_tokens"
         )
     found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     return [begin for begin, _ in found["offset_mapping"]]

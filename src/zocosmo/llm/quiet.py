@@ -1,4 +1,4 @@
-"""Libraries that talk: no bars, no advice, and of their errors the first line."""
+"""Keep libraries quiet: no progress bars, no warnings, one-line errors."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No bars and no advice of transformers; what goes wrong comes as an error."""
+    """Turn off transformers' progress bars and all log messages below errors."""
     from transformers.utils import logging as untyped
 
     logging: Any = untyped

@@ -1,4 +1,4 @@
-"""Forwards on a GPU without their thousand calls: a shape is recorded once, and replayed from then on."""
+"""CUDA graphs of short forwards: each shape is recorded once, then replayed."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -8,14 +8,14 @@ import torch
 
 from zocosmo.llm.batches import Batch
 
-MOST_TOKENS = 2**13  # a forward of more keeps a GPU busy for longer than the host takes to start its kernels
+MOST_TOKENS = 2**13  # longer forwards take more time than launching their kernels
 
 Answers = tuple[torch.Tensor, ...]
-Forward = Callable[..., Answers]  # of some tensors, and a batch after them
+Forward = Callable[..., Answers]  # takes tensors, then a batch
 
 
 class Recorded(NamedTuple):
-    """A forward of one shape: what is copied into `inputs` comes out as `answers`."""
+    """A recorded forward of one shape, with its input and output buffers."""
 
     graph: Any  # torch.cuda.CUDAGraph
     inputs: tuple[torch.Tensor, ...]
@@ -23,21 +23,23 @@ class Recorded(NamedTuple):
 
 
 class Replay:
-    """A forward that is replayed where it is short and on a GPU, and called as it is elsewhere.
+    """Replays a forward if it is short and on a GPU; calls it otherwise.
 
-    Which of the two depends on shapes alone, so a resumed run does as the run did. A model whose forward
-    cannot be recorded, because it looks at numbers on the way, is called; a warning says so.
+    The choice depends on shapes alone, so a resumed run makes the same one. A forward that cannot be
+    recorded, because it reads values on the host, is called, with a warning.
     """
 
     def __init__(self, forward: Forward) -> None:
         self.forward, self.fails = forward, False
         self._recorded: dict[tuple[Any, ...], Recorded] = {}
-        self._lead: dict[Any, tuple[torch.Tensor, ...]] = {}  # shared by forwards of all lengths
-        self._held: dict[int, tuple[torch.Tensor, int]] = {}  # by input: what was loaded, and its version
+        self._lead: dict[Any, tuple[torch.Tensor, ...]] = {}  # shared by all batch shapes
+        self._held: dict[
+            int, tuple[torch.Tensor, int]
+        ] = {}  # by input buffer: the tensor loaded, and its version
         self._pool: Any = None
 
     def __call__(self, *given: Any) -> Answers:
-        """The answers of forward(*given): tensors, and a batch last. All but the first may be the host's."""
+        """forward(*given) of tensors and then a batch; all but the first may be on the host."""
         lead, batch = given[:-1], given[-1]
         if self.fails or lead[0].device.type != "cuda" or batch.tokens.numel() > MOST_TOKENS:
             return self.forward(*given)
@@ -50,7 +52,7 @@ class Replay:
             except RuntimeError as error:
                 said = str(error).splitlines()[0][:120]
                 warnings.warn(
-                    f"the model's forward cannot be recorded ({said}); its kernels are started one by one",
+                    f"the model's forward cannot be recorded as a CUDA graph ({said}); running it without",
                     stacklevel=2,
                 )
                 self.fails = True
@@ -60,13 +62,13 @@ class Replay:
         copy_all([(mine, new) for mine, new in pairs if not self._holds(mine, new)])
         self._held = {}
         found.graph.replay()
-        return tuple(part.clone() for part in found.answers)  # other shapes use the same memory
+        return tuple(part.clone() for part in found.answers)  # other shapes share this memory
 
     @torch.inference_mode()
     def load(self, *given: Any) -> None:
-        """Copy in what the next call will have: whoever waits for the last one has the time for it.
+        """Copy the inputs of the next call ahead, while the device is busy.
 
-        The call copies again what is another tensor by then, or was written to; and what lies with the host.
+        The call copies again any tensor that was replaced, written to, or is on the host.
         """
         found = self._recorded.get(_shape(given[:-1], given[-1])[1])
         if found is None:
@@ -88,7 +90,7 @@ class Replay:
         examples = Batch(*(part.clone() for part in batch))
         aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(aside):  # what libraries set up at their first call must not be recorded
+        with torch.cuda.stream(aside):  # warm up: libraries' first-call setup must not be recorded
             self.forward(*mine, examples)
         torch.cuda.current_stream(device).wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
@@ -98,13 +100,13 @@ class Replay:
 
 
 def _shape(lead: Sequence[torch.Tensor], batch: Batch) -> tuple[Any, Any]:
-    """What calls have in common that share memory for all but the batch; and those that share a record."""
+    """Keys of the shared lead buffers, and of the recorded forward."""
     kind = tuple((part.shape, part.dtype) for part in lead)
     return kind, (kind, batch.tokens.shape)
 
 
 def copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Copy into the first of each pair what is in the second, with one call for all of a type."""
+    """Copy the second of each pair into the first, with one call per dtype."""
     for kind in {mine.dtype for mine, _ in pairs}:
         alike = [pair for pair in pairs if pair[0].dtype == kind]
         torch._foreach_copy_([mine for mine, _ in alike], [new for _, new in alike], non_blocking=True)

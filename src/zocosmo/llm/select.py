@@ -1,5 +1,4 @@
-"""What is trained of a model: its LoRA adapter, parameters picked by name, or all but its vocabulary; and how
-much of it at once."""
+"""Select the parameters to train: the LoRA adapter, names by pattern, or all but the vocabulary."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -11,8 +10,8 @@ from torch import nn
 from zocosmo.errors import InputError
 
 FULL, LORA = "full", "lora"
-NEAREST = 3  # names that an error shows
-Q = 8192  # parameters that a round touches, unless they are few
+NEAREST = 3  # names listed in an error
+Q = 8192  # default number of coordinates per round
 
 Named = dict[str, nn.Parameter]
 
@@ -21,9 +20,9 @@ def select(model: nn.Module, which: str | Sequence[str] = FULL, *, exclude: Sequ
     """The trainable parameters by name, in the model's order, each once.
 
     `which` is "lora" (the adapter of a PEFT model), "full" (all but the token embedding and the output head),
-    or patterns such as "*.self_attn.*": `*` stands for anything, dots too. `exclude` has patterns as well.
+    or patterns such as "*.self_attn.*", where `*` matches dots too. `exclude` lists patterns as well.
     """
-    named = dict(model.named_parameters(remove_duplicate=False))  # a tied weight answers to both its names
+    named = dict(model.named_parameters(remove_duplicate=False))  # a tied weight has both names
     if which == FULL:
         chosen = _without_vocabulary(model, named)
     elif which == LORA:
@@ -39,7 +38,7 @@ def select(model: nn.Module, which: str | Sequence[str] = FULL, *, exclude: Sequ
 
 
 def suggest_q(d: int) -> int:
-    """8192, the paper's, or an eighth of d where that is less: messages stay sparse.
+    """The paper's 8192, or d/8 if that is less, so that messages stay sparse.
 
     >>> suggest_q(460_800), suggest_q(4096)
     (8192, 512)
@@ -48,23 +47,24 @@ def suggest_q(d: int) -> int:
 
 
 def size(named: Named) -> int:
-    """d, the number of coordinates of a selection."""
+    """d, the number of selected coordinates."""
     return sum(parameter.numel() for parameter in named.values())
 
 
 def _without_vocabulary(model: Any, named: Named) -> set[str]:
-    """All names but those of the token embedding and the output head, which may be one."""
-    if not hasattr(model, "get_input_embeddings"):
+    """All names but those of the token embedding and the output head, which may be tied."""
+    try:
+        ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    except AttributeError:
         raise InputError(
-            f"{type(model).__name__} does not say which its embeddings are; give patterns instead"
-        )
-    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+            f"{type(model).__name__} has no get_input_embeddings; give patterns instead"
+        ) from None
     vocabulary = {id(parameter) for module in ends if module is not None for parameter in module.parameters()}
     return {name for name, parameter in named.items() if id(parameter) not in vocabulary}
 
 
 def _adapter(named: Named) -> set[str]:
-    """The parameters that PEFT calls lora_…; of one adapter, as there is one state to a node."""
+    """The parameters PEFT names lora_…, of one adapter only, since a node has one state."""
     chosen, adapters = set(), set()
     for name in named:
         path = name.split(".")
@@ -74,23 +74,23 @@ def _adapter(named: Named) -> set[str]:
             adapters.add(path[at + 1] if at + 1 < len(path) else "")
     if not chosen:
         raise InputError(
-            "this model has no LoRA parameters; wrap it with peft.get_peft_model, or choose 'full'"
+            "the model has no LoRA parameters; wrap it with peft.get_peft_model, or choose 'full'"
         )
     if len(adapters) > 1:
         raise InputError(
-            f"this model has adapters {', '.join(sorted(adapters))}; choose one with a pattern such as "
+            f"the model has adapters {', '.join(sorted(adapters))}; choose one with a pattern such as "
             f"'*.lora_*.{min(adapters)}*'"
         )
     return chosen
 
 
 def _matching(named: Iterable[str], patterns: Sequence[str]) -> set[str]:
-    """Names that one of the patterns fits; each pattern must fit some."""
+    """Names that match any of the patterns; each pattern must match some."""
     names, chosen = list(named), set[str]()
     for pattern in patterns:
-        fit = {name for name in names if fnmatchcase(name, pattern)}
-        if not fit:
+        matched = {name for name in names if fnmatchcase(name, pattern)}
+        if not matched:
             close = difflib.get_close_matches(pattern, names, NEAREST, cutoff=0)
-            raise InputError(f"{pattern!r} fits no parameter; the closest are {', '.join(close)}")
-        chosen |= fit
+            raise InputError(f"{pattern!r} matches no parameter; the closest are {', '.join(close)}")
+        chosen |= matched
     return chosen

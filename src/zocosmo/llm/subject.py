@@ -1,4 +1,4 @@
-"""What is learnt from what: a model, a task, and how the two meet. Trials of a study share it."""
+"""The model, task, examples and adapter layout that the trials of a study share."""
 
 import re
 from collections.abc import Callable, Hashable
@@ -14,22 +14,20 @@ from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.llm.adapters import Adapter, Layout
 from zocosmo.llm.backbone import LOSSES, Backbone, check_tf32, pick_device
 from zocosmo.llm.batches import Examples
-from zocosmo.llm.memory import check_memory
+from zocosmo.llm.memory import DTYPES, check_memory
 from zocosmo.llm.models import find_model, load_model, load_tokenizer, skeleton
-from zocosmo.llm.rows import shards
+from zocosmo.llm.rows import SHARDS, shards
 from zocosmo.llm.tasks import encode, load_task
 
 QUERIES = ("fused", "one_by_one")
-DTYPES = ("float32", "tf32", "bfloat16", "float16")
-SPLITS = ("contiguous", "iid", "dirichlet")
-KEEP = 4  # of each kind of part on a shelf
+KEEP = 4  # parts of each kind on a shelf
 
 Words = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What a config says about a language model; see `problems.language` for the words."""
+class ModelSetting:
+    """The config of a language model problem; `problems.language` explains the keys."""
 
     model: str
     task: str
@@ -39,7 +37,7 @@ class Setting:
     targets: str
     batch: int
     max_tokens: int
-    train_tokens: int  # of training prompts, where they are cut shorter; 0: as long as others
+    train_tokens: int  # max_tokens of training prompts; 0: the same
     loss: str
     split: str
     skew: float
@@ -56,44 +54,45 @@ class Setting:
     together: int
 
     def __post_init__(self) -> None:
-        for name, known in (("loss", LOSSES), ("queries", QUERIES), ("dtype", DTYPES), ("split", SPLITS)):
-            check_known(name, getattr(self, name), known)
+        given = vars(self)
+        for name, known in (("loss", LOSSES), ("queries", QUERIES), ("dtype", DTYPES), ("split", SHARDS)):
+            check_known(name, given[name], known)
         for name in ("rank", "batch", "max_tokens", "eval_batch", "together"):
-            check_whole(name, getattr(self, name), 1)
+            check_whole(name, given[name], 1)
         for name in ("threads", "train_tokens", "train_rows", "validation_rows"):
-            check_whole(name, getattr(self, name), 0)
+            check_whole(name, given[name], 0)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            raise InputError(f"device is auto, cpu, cuda or cuda:1, say; got {self.device!r}")
+            raise InputError(f"device must be auto, cpu, cuda, or such as cuda:1; got {self.device!r}")
         if not 0 <= self.clip < 1:
-            raise InputError(f"clip is a quantile between 0 (off) and 1, got {self.clip}")
+            raise InputError(f"clip must be a quantile from 0 (off) to below 1, got {self.clip}")
         if not self.alpha > 0 or not self.noise >= 0:
             raise InputError(f"alpha must be above 0 and noise at least 0, got {self.alpha} and {self.noise}")
 
 
 class Shelf:
-    """What takes long to make, by kind and by all that it depends on; the last few of each kind are kept."""
+    """A cache of expensive parts by kind and key, with the last few of each kind."""
 
     def __init__(self) -> None:
         self._kept: dict[str, dict[Hashable, Any]] = {}
 
     def get(self, kind: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The part that is here, or else a new one, which stays."""
+        """The cached part, or a new one, which is cached."""
         kept = self._kept.setdefault(kind, {})
         part = kept.pop(key) if key in kept else make()
-        kept[key] = part  # the latest stands last
+        kept[key] = part  # most recent last
         if len(kept) > KEEP:
             del kept[next(iter(kept))]
         return part
 
 
 class Subject:
-    """The shape of the adapter at once; examples, and the weights, when somebody needs them.
+    """A model and a task. The adapter's layout is read at once; examples and weights on first use.
 
-    Subjects with a common shelf have one copy of what does not differ: noise, clip or batch make neither
-    other weights nor other examples.
+    Subjects on one shelf share equal parts: settings that differ only in noise, clip or batch have the same
+    weights and examples.
     """
 
-    def __init__(self, setting: Setting, shelf: Shelf | None = None) -> None:
+    def __init__(self, setting: ModelSetting, shelf: Shelf | None = None) -> None:
         self.setting = setting
         if shelf is not None:
             self.shelf = shelf
@@ -105,14 +104,14 @@ class Subject:
         self.d = self.layout.d
 
     def __copy__(self) -> Self:
-        """With all that is here already. What the copy lacks it makes for itself, on a shelf of its own."""
+        """A copy with the parts made so far; the others it makes itself, on a new shelf."""
         twin = object.__new__(type(self))
         vars(twin).update({name: part for name, part in vars(self).items() if name != "shelf"})
         return twin
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Of the matrices that x is made of, A and B of every site in turn; () where no adapter is."""
+        """Shapes of the matrices in x, A and B site by site; () without an adapter."""
         return tuple(shape for site in self.layout.sites for shape in site.shapes(self.setting.rank))
 
     @cached_property
@@ -137,7 +136,7 @@ class Subject:
 
     @cached_property
     def backbone(self) -> Backbone:
-        """The weights, on their device. The first to ask for them waits."""
+        """The model with its weights on the device, loaded on first use."""
         given, device = self.setting, pick_device(self.setting.device)
         tf32 = given.dtype == "tf32"
         if tf32:
@@ -157,7 +156,7 @@ class Subject:
 
     @cached_property
     def words(self) -> Words:
-        """Tokens of the labels' words: encoding checks them, and knows them."""
+        """Tokens of the label words, found while encoding."""
         return self._encoded("train")[1]
 
     def _encoded(self, split: str) -> tuple[Examples, Words]:
@@ -174,23 +173,23 @@ class Subject:
         return encoded
 
     def shards(self, n: int, tape: Any) -> list[Any]:
-        """Which training examples each node holds."""
+        """The training examples of each node."""
         return shards(self.train.labels, n, how=self.setting.split, alpha=self.setting.skew, tape=tape)
 
 
 class Opener:
-    """Subjects are kept: all trials of a study share one, and subjects share what they have in common."""
+    """Caches subjects, so that all trials of a study share one, and subjects share equal parts."""
 
     def __init__(self) -> None:
         self._shelf = Shelf()
 
-    def __call__(self, setting: Setting) -> Subject:
+    def __call__(self, setting: ModelSetting) -> Subject:
         shelf = self._shelf
         subject: Subject = shelf.get("subject", setting, lambda: Subject(setting, shelf))
         return subject
 
     def cache_clear(self) -> None:
-        """Forget all of them: whoever asks next loads anew."""
+        """Drop all cached subjects."""
         self._shelf = Shelf()
 
 

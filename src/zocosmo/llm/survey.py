@@ -1,4 +1,4 @@
-"""Losses around the start of a fine-tuning, and how much of their differences is rounding."""
+"""Losses near the start of fine-tuning, and the rounding in their differences."""
 
 import math
 import time
@@ -15,51 +15,51 @@ from zocosmo.errors import OracleError
 from zocosmo.llm.subject import Subject
 from zocosmo.problems.draws import private, uniforms
 
-FAR = 2**63  # ids of the probes' directions: rounds that no run reaches
-NUDGES = (1e-6, 1e-5, 1e-4, 1e-3)  # μ at which what changes is rounding, as far as slopes cancel
+FAR = 2**63  # round ids of the probe's directions; no run gets there
+NUDGES = (1e-6, 1e-5, 1e-4, 1e-3)  # μ at which changes are rounding once slopes cancel
 WIDE = 0.1  # μ at which curvature shows
-ENOUGH = 20.0  # signal to noise of a difference from which a μ is taken
-AGREE = 0.1  # relative difference of slopes at a μ and at the next that passes as none
-NEGLIGIBLE = 1 / 3  # of a spread: curvature below this leaves it to rounding
-QUIET_BATCHES = 4  # whose loss is asked again and again
-LONGEST_OF = 64  # examples among which a long one is sought, to pad others
+ENOUGH = 20.0  # least signal-to-noise ratio of a difference
+AGREE = 0.1  # largest relative difference of slopes at a μ and at the next
+NEGLIGIBLE = 1 / 3  # curvature's share of a spread below which it is ignored
+QUIET_BATCHES = 4  # whose loss is evaluated repeatedly
+LONGEST_OF = 64  # examples searched for a long one, to pad others
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
 class Level(NamedTuple):
-    """What ±μu does to the loss of a batch; root mean squares over directions, each with its own batch."""
+    """Effect of ±μu on a batch's loss: root mean squares over directions, each with its own batch."""
 
     mu: float
     difference: float  # f(x + μu) − f(x − μu)
     slope: float  # that over 2μ
-    snr: float  # difference over √2 σ, what rounding alone would make of it
+    snr: float  # difference over √2 σ, its rounding
     apart: float  # ‖s − s'‖ / ‖s'‖ with s' the slopes at the next larger μ; nan at the largest
     curvature: float  # mean of uᵀHu
     bend: float  # its standard deviation over directions
 
 
 class Survey:
-    """Asks for losses around the start, many adapters in a forward.
+    """Evaluates losses near the start, many adapters per forward.
 
-    Only training examples are read; which of them, the private tape of the seed says.
+    It reads only training examples, drawn from the seed's private tape.
     """
 
     def __init__(self, subject: Subject, q: int, directions: int, seed: Seed) -> None:
         self.subject, self.tape = subject, private(seed)
-        self.seconds = math.inf  # for one example, in the quickest forward: others wait for other programs
+        self.seconds = math.inf  # per example, in the fastest forward
         self.x = torch.from_numpy(subject.x0.copy()).to(subject.backbone.device)
         self.us = [draw_direction(Tape(seed), FAR + k, d=subject.d, q=q) for k in range(directions)]
         self.sample = self.draw("probe", directions, subject.setting.batch)
         self.centre: Array = self.ask(self._still(directions), self.sample).mean(axis=1)
         if not np.isfinite(self.centre).all():
             dtype = subject.setting.dtype
-            advice = "look at the model and its weights" if dtype == "float32" else "take float32"
+            advice = "check the model's weights" if dtype == "float32" else "use float32"
             raise OracleError(f"the loss is {self.centre.mean()} at the start, in {dtype}; {advice}")
 
     def draw(self, label: str, rows: int, size: int) -> Index:
-        """Training examples, (rows, size), with replacement."""
+        """Indices of training examples, (rows, size), with replacement."""
         drawn = uniforms(self.tape, label, np.arange(rows), size=size)
         return (drawn * len(self.subject.train)).astype(np.int64)
 
@@ -72,7 +72,7 @@ class Survey:
         return np.asarray(found, np.float64)
 
     def pairs(self, mu: float, sample: Index, us: Sequence[Direction]) -> Array:
-        """Losses at x + μu and x − μu, (directions, 2, examples); pairs share a forward."""
+        """Losses at x + μu and x − μu, (directions, 2, examples); a pair shares a forward."""
         together = max(1, self.subject.setting.eval_batch // (2 * sample.shape[1]))
         found = []
         for first in range(0, len(us), together):
@@ -86,7 +86,7 @@ class Survey:
         return sides
 
     def still(self) -> tuple[tuple[str, float], tuple[str, float]]:
-        """Spread of the same batch's loss: rows in another order; other padding and company."""
+        """Spread of one batch's loss with its rows reordered, and with other padding and other rows."""
         batch = self.subject.setting.batch
         others = self.draw("company", 1, LONGEST_OF)[0]
         long = np.full((1, batch), others[np.argmax(self.subject.train.lengths[others])])
@@ -102,11 +102,11 @@ class Survey:
         return ("reordered", _spread(orders)), ("padded", _spread(padded))
 
     def nudged(self, sides: dict[float, Array], wide: float) -> float:
-        """σ of one loss, from its spread at x ± μu that curvature does not explain; the largest over μ.
+        """σ of one loss: the largest spread at x ± μu over the μ whose curvature is negligible.
 
-        [f(x + μu) + f(x − μu)]/2 has no slope in it. f(x) is taken out, as every direction has its own batch:
-        that leaves ½ + 1 times σ². A μ counts as long as curvature, as it shows at the `wide` one, is a third
-        of what is seen at most.
+        The slope cancels in [f(x + μu) + f(x − μu)]/2. As every direction has its own batch, f(x) is
+        subtracted, which leaves a variance of (½ + 1) σ². A μ counts if curvature, measured at `wide`,
+        explains at most a third of the spread.
         """
         bend = float((sides[wide].mean(axis=1) - self.centre).std()) / wide**2
         found = 0.0
@@ -119,8 +119,8 @@ class Survey:
     def single(self, mu: float, size: int) -> tuple[float, float]:
         """Root mean square over directions of the mean slope, and the standard deviation over examples.
 
-        The mean over examples has variance v/size, which is taken out; what the rest may be by chance alone,
-        √(2/directions) of that, is the least that is reported.
+        The sampling variance v/size of the mean is subtracted from its square; at least √(2/directions) of
+        that variance, which chance alone explains, is left.
         """
         us, lengths = self.us[: max(4, len(self.us) // 2)], self.subject.train.lengths
         rows = np.argsort(uniforms(self.tape, "single", size=len(lengths)), kind="stable")[:size]
@@ -139,7 +139,7 @@ class Survey:
         return self.x.expand(rows, -1)
 
     def _shifted(self, mu: float, us: Sequence[Direction]) -> torch.Tensor:
-        """x + μu, x − μu of each direction in turn."""
+        """x + μu and x − μu, direction by direction."""
         points = self.x.repeat(2 * len(us), 1)
         index = torch.from_numpy(np.repeat(np.stack([u.index for u in us]), 2, axis=0)).to(points.device)
         signs = np.stack([sign * u.signs.astype(np.float32) for u in us for sign in (1, -1)])
@@ -148,7 +148,7 @@ class Survey:
 
 
 def read_levels(sides: dict[float, Array], centre: Array, noise: float) -> tuple[Level, ...]:
-    """What f(x ± μu) (directions, 2) and f(x) (directions,) say about each μ, in ascending order."""
+    """The level of each μ, ascending, from f(x ± μu) (directions, 2) and f(x) (directions,)."""
     slopes = {mu: (each[:, 0] - each[:, 1]) / (2 * mu) for mu, each in sides.items()}
     order, out = sorted(sides), []
     for mu, larger in zip(order, [*order[1:], None], strict=True):
@@ -165,7 +165,7 @@ def read_levels(sides: dict[float, Array], centre: Array, noise: float) -> tuple
 
 
 def pick_level(levels: Sequence[Level]) -> Level | None:
-    """The smallest μ that clears the noise and agrees with the next; None where there is none."""
+    """The smallest μ that clears the noise and agrees with the next, or None."""
     for level in levels[:-1]:
         if level.snr >= ENOUGH and level.apart <= AGREE:
             return level

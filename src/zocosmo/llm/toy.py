@@ -1,17 +1,17 @@
-"""A sentiment task made of our own words, for trying things out where no data are at hand.
+"""A generated sentiment task, for trying things out without data.
 
-Short reviews from eight domains. A word list alone does not solve it: negation turns words round, and of a
-sentence with "but" the second half decides.
+Short reviews from eight domains. A word list does not solve it: negation inverts words, and in a sentence
+with "but" the second half decides.
 """
 
 from functools import cache
 
 from zocosmo.errors import check_known
-from zocosmo.llm.rows import Columns, Row
+from zocosmo.llm.rows import Columns, LabelledText
 from zocosmo.problems.draws import private
 
 SIZES = {"train": 2000, "validation": 400}
-NAME = "toy sentiment task v1"  # of the tape: other words or other draws are another version
+NAME = "toy sentiment task v1"  # seeds the tape; change it with the words or draws
 
 THINGS = (
     ("film", ("plot", "cast", "script", "ending", "soundtrack", "camera work")),
@@ -49,29 +49,29 @@ CLOSINGS = (
 )  # fmt: skip
 
 
-class Draw:
+class Choices:
     """Choices from one stream of coins, one 64-bit word each."""
 
     def __init__(self, *ids: int) -> None:
         self._words = iter(private(NAME).coins("toy", *ids).words(32).tolist())
 
     def below(self, n: int) -> int:
-        return int(next(self._words)) % n  # n is tiny beside 2⁶⁴: no bias to speak of
+        return int(next(self._words)) % n  # the bias is negligible: n is tiny beside 2⁶⁴
 
     def of(self, choices: tuple[str, ...]) -> str:
         return choices[self.below(len(choices))]
 
 
-def clause(draw: Draw, part: str, label: int, *, plain: bool = False) -> str:
-    """the soup was really lovely; one in four, unless `plain`, turns a word of the other side round."""
+def clause(draw: Choices, part: str, label: int, *, plain: bool = False) -> str:
+    """Such as "the soup was really lovely"; one in four, unless `plain`, negates an opposite word."""
     if draw.below(4) == 0 and not plain:
         return f"the {part} was {draw.of(NEGATIONS)} {draw.of(MILD[1 - label])}"
     words = (STRONG, STRONG, MILD)[draw.below(3)][label]
     return f"the {part} was {draw.of(DEGREES)}{draw.of(words)}"
 
 
-def sentence(draw: Draw, label: int) -> str:
-    """One review of the given label."""
+def sentence(draw: Choices, label: int) -> str:
+    """A review with the given label."""
     thing, parts = THINGS[draw.below(len(THINGS))]
     k = draw.below(len(parts))
     part, other = parts[k], parts[(k + 1 + draw.below(len(parts) - 1)) % len(parts)]
@@ -92,20 +92,20 @@ def sentence(draw: Draw, label: int) -> str:
 
 @cache
 def reviews() -> tuple[tuple[str, int], ...]:
-    """Text and label of all rows: no text twice, so that no split holds a row of another, labels in balance.
+    """Text and label of all rows, with distinct texts, so that splits are disjoint, and balanced labels.
 
-    Of rows 2k and 2k + 1 one is positive, and a coin says which.
+    One of rows 2k and 2k + 1 is positive; a coin decides which.
     """
     made: dict[str, int] = {}
     for k in range(sum(SIZES.values())):
-        label, attempt = (Draw(k // 2).below(2) + k) % 2, 0
-        while (text := sentence(Draw(k, attempt), label)) in made:
+        label, attempt = (Choices(k // 2).below(2) + k) % 2, 0
+        while (text := sentence(Choices(k, attempt), label)) in made:
             attempt += 1
         made[text] = label
     return tuple(made.items())
 
 
-def toy_rows(split: str, columns: Columns) -> list[Row]:
+def toy_rows(split: str, columns: Columns) -> list[LabelledText]:
     """The rows of a split, the same on every machine.
 
     >>> toy_rows("validation", Columns(("sentence",), "label", 2))[0].fields["sentence"]

@@ -1,4 +1,4 @@
-"""CosmoTrainer: Hugging Face's Trainer without gradients, alone or as one node of several."""
+"""CosmoTrainer: Hugging Face's Trainer without gradients, on one node or several."""
 
 import contextlib
 import copy
@@ -23,18 +23,18 @@ from zocosmo.torch import Cosmo
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-class Rounds(Cosmo):
-    """Cosmo as Trainer and accelerate handle it: the step that follows a `training_step` does nothing."""
+class TrainerCosmo(Cosmo):
+    """Cosmo for Trainer and accelerate: `training_step` runs the round, and Trainer's step does nothing."""
 
-    _is_accelerate_prepared = True  # else it would be wrapped, and its state sent to a device and back
+    _is_accelerate_prepared = True  # or accelerate wraps it and moves its state to a device and back
     step_was_skipped = False
 
     def step(self, closure: Callable[[], Any] | None = None) -> float | None:  # type: ignore[override]
         return None if closure is None else super().step(closure)
 
 
-class Company(TrainerCallback):
-    """Nodes compare where they stand before the first round; logs say what this one has sent."""
+class CosmoCallback(TrainerCallback):
+    """Checks that nodes start alike, and adds the bits sent to the logs."""
 
     def __init__(self, optimizer: Cosmo) -> None:
         self.optimizer, self._starts = optimizer, itertools.count()
@@ -45,24 +45,24 @@ class Company(TrainerCallback):
         t, left = self.optimizer.t, state.max_steps - state.global_step
         if state.global_step > 0 and t == 0:
             raise InputError(
-                f"the checkpoint of round {state.global_step} has weights and no optimizer.pt, and supports "
-                "would come again from round 0; save with save_only_model=False, or start from its weights"
+                f"the checkpoint of round {state.global_step} has no optimizer.pt, so supports would repeat "
+                "from round 0; save with save_only_model=False, or start a new run from its weights"
             )
         if self.optimizer.peer is None:
             return
         mine = json.dumps([t, left, "" if t else fingerprint(parameters(self.optimizer))])
-        all_of_them = self.optimizer.peer.job.publish(f"train/{next(self._starts)}", mine.encode())
-        first, *others = [json.loads(each) for each in all_of_them]
+        published = self.optimizer.peer.job.publish(f"train/{next(self._starts)}", mine.encode())
+        first, *others = [json.loads(each) for each in published]
         for rank, (round_, rounds, weights) in enumerate(others, 1):
             if round_ != first[0]:
-                what = f"rank {rank} goes on from round {round_}, rank 0 from {first[0]}"
-                raise InputError(f"{what}; resume all from checkpoints of one round")
+                what = f"rank {rank} resumes from round {round_}, rank 0 from {first[0]}"
+                raise InputError(f"{what}; resume all ranks from checkpoints of one round")
             if rounds != first[1]:
-                what = f"rank {rank} would do {rounds} rounds, rank 0 {first[1]}"
-                raise InputError(f"{what}; give all of them one max_steps")
+                what = f"rank {rank} would run {rounds} rounds, rank 0 {first[1]}"
+                raise InputError(f"{what}; give all ranks the same max_steps")
             if weights != first[2]:
-                what = f"rank {rank} starts from other weights than rank 0"
-                raise InputError(f"{what}; load the same, or call set_seed before the model is made")
+                what = f"rank {rank} and rank 0 start from different weights"
+                raise InputError(f"{what}; load the same ones, or call set_seed before creating the model")
 
     def on_log(
         self,
@@ -75,7 +75,7 @@ class Company(TrainerCallback):
         if logs is None or "loss" not in logs:
             return
         for record in (logs, state.log_history[-1]):
-            record.pop("grad_norm", None)  # there is none
+            record.pop("grad_norm", None)
             record["bits_sent"] = self.optimizer.ledger.sent_by(self.optimizer.node).payload
 
 
@@ -86,8 +86,8 @@ class CosmoTrainer(Trainer):
         trainer = CosmoTrainer(model, args, train_dataset=data.shard(args.nodes, args.node))
         trainer.train()
 
-    Takes what Trainer takes, and `peft_config`, which wraps the model with an adapter, the same at all nodes.
-    `compute_loss` may be overridden as ever. All processes make their trainers in the same order.
+    Takes Trainer's arguments, and `peft_config`, which adds an adapter, the same on all nodes. `compute_loss`
+    may be overridden as usual. All processes must create their trainers in the same order.
     """
 
     optimizer: Cosmo
@@ -97,50 +97,48 @@ class CosmoTrainer(Trainer):
     ) -> None:
         if not isinstance(args, CosmoConfig):
             raise InputError(
-                f"args is a CosmoConfig, got a {type(args).__name__}; make one with the same names"
+                f"args must be a CosmoConfig, got a {type(args).__name__}; build one from its values"
             )
         if not isinstance(model, nn.Module) or given.get("model_init") is not None:
             what = "a model_init" if isinstance(model, nn.Module) else f"a {type(model).__name__} as model"
-            raise InputError(
-                f"a trainer of a node needs the model itself, got {what}; load it, and pass model"
-            )
+            raise InputError(f"model must be a torch module, got {what}; load the model and pass it")
         if any(given.get("optimizers") or ()) or given.get("optimizer_cls_and_kwargs") is not None:
-            raise InputError(
-                "the optimizer is Cosmo, made here; set lr_scheduler_type in place of optimizers"
-            )
+            raise InputError("CosmoTrainer creates its own optimizer; set lr_scheduler_type, not optimizers")
         if peft_config is not None:
             from peft import PeftConfig, PeftModel, get_peft_model
 
             if not isinstance(peft_config, PeftConfig):
                 what = type(peft_config).__name__
-                raise InputError(f"peft_config is a LoraConfig or another of PEFT's, got a {what}")
+                raise InputError(f"peft_config must be a PEFT config such as LoraConfig, got a {what}")
             if isinstance(model, PeftModel):
-                raise InputError("the model has an adapter already, which is trained; leave out peft_config")
-            set_seed(args.seed)  # adapters are drawn: the same ones everywhere
+                raise InputError("the model already has an adapter, which is trained; omit peft_config")
+            set_seed(args.seed)  # the same random adapter on all nodes
             model = get_peft_model(model, peft_config)
         with alone():
             super().__init__(model, args, *rest, **given)
         self.optimizer = self._build(model, args)
-        self.callback_handler.callbacks.insert(0, Company(self.optimizer))  # before all that read logs
+        self.callback_handler.callbacks.insert(
+            0, CosmoCallback(self.optimizer)
+        )  # before callbacks that read logs
         self._last = torch.tensor(math.nan)
         weakref.finalize(self, self.optimizer.close)
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: torch.Tensor | int | None = None
     ) -> torch.Tensor:
-        """One round on a batch. Gives the loss, or the last one where this node has no partner."""
+        """One round on a batch. Returns the loss, or the previous one if this node has no partner."""
         model.train()
         inputs = self._prepare_inputs(inputs)
 
         def closure() -> Any:
-            batch = copy.copy(inputs)  # compute_loss may take the labels out of it
+            batch = copy.copy(inputs)  # compute_loss may remove the labels
             with self.compute_loss_context_manager():
                 return self.compute_loss(model, batch, num_items_in_batch=num_items_in_batch)
 
         try:
             loss = self.optimizer.step(closure)
         except BaseException as error:
-            if self.optimizer.peer is not None:  # tell the others why
+            if self.optimizer.peer is not None:  # report the cause to the other nodes
                 self.optimizer.__exit__(type(error), error, error.__traceback__)
             raise
         if loss is not None:
@@ -149,9 +147,10 @@ class CosmoTrainer(Trainer):
 
     @contextlib.contextmanager
     def consensus(self) -> Iterator[None]:
-        """Inside, every node holds the average of all nodes; after that its own again. All call it together.
+        """Hold the average of all nodes' weights inside the block, and restore this node's after it.
 
-        Rows of all parameters travel to node 0 and back, which is on no ledger: a measurement.
+        All nodes must enter together. All parameters travel to node 0 and back; as a measurement, this is not
+        charged to the ledger.
         """
         if self.optimizer.peer is None:
             yield
@@ -170,9 +169,9 @@ class CosmoTrainer(Trainer):
     def _build(self, model: nn.Module, args: CosmoConfig) -> Cosmo:
         trained = [p for p in model.parameters() if p.requires_grad]
         if not trained:
-            raise InputError("no parameter of the model requires_grad, which here says what is trained")
+            raise InputError("no parameter of the model has requires_grad set; set it for those to train")
         graph, d = args.build_graph(), sum(p.numel() for p in trained)
-        return Rounds(
+        return TrainerCosmo(
             trained,
             lr=args.learning_rate,
             q=suggest_q(d) if args.q is None else args.q,
@@ -190,12 +189,12 @@ class CosmoTrainer(Trainer):
 
 
 def parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """What an optimizer works on, in order."""
+    """An optimizer's parameters, in order."""
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def fingerprint(tensors: list[torch.Tensor]) -> str:
-    """Equal for equal bits on any device: whole numbers add up to the same in every order."""
+    """Equal for equal bits on any device: integer sums do not depend on the order."""
     sums = [int(p.detach().contiguous().view(BITS[p.element_size()]).sum(dtype=torch.int64)) for p in tensors]
     return hashlib.blake2b(repr(sums).encode(), digest_size=8).hexdigest()
 

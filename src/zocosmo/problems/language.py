@@ -42,7 +42,7 @@ def llm(
     given = {name: value for name, value in locals().items() if name not in ("n", "seed", "coordinates")}
     try:
         from zocosmo.llm.problem import LanguageModel
-        from zocosmo.llm.subject import Setting, open_subject
+        from zocosmo.llm.subject import ModelSetting, open_subject
     except ModuleNotFoundError as error:
         if error.name in ("torch", "transformers", "peft", "safetensors"):
             raise InputError(f'language models need {error.name}; run: pip install "zocosmo[llm]"') from None
@@ -50,5 +50,5 @@ def llm(
     if coordinates != "lora":
         from zocosmo.llm.full import FullModel, open_whole
 
-        return FullModel.build(open_whole(Setting(**given), coordinates), n, seed)
-    return LanguageModel.build(open_subject(Setting(**given)), n, seed)
+        return FullModel.build(open_whole(ModelSetting(**given), coordinates), n, seed)
+    return LanguageModel.build(open_subject(ModelSetting(**given)), n, seed)

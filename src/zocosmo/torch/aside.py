@@ -1,4 +1,4 @@
-"""Copies to a device and from it that nobody waits for."""
+"""Asynchronous copies to and from a device."""
 
 from functools import lru_cache
 from typing import Any
@@ -7,25 +7,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-SHORT = 2**16  # bytes that CUDA takes along at the call, from wherever they lie
-MOST = 2**24  # bytes: memory that a device can read by itself is scarce, and kept once it was asked for
+SHORT = 2**16  # bytes that CUDA copies asynchronously from any memory
+MOST = 2**24  # bytes; pinned memory is scarce, and torch does not give it back
 
 Values = NDArray[Any]
 
 
 def to_device(array: NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A tensor of an array, where it is needed.
+    """An array as a tensor on the device.
 
-    A copy from ordinary memory to a GPU waits for all that its stream was given before, such as a forward,
-    unless it is short. So values go by way of memory that the GPU reads by itself, which torch uses again
-    when it was read. Large arrays have a stream of their own, and what is computed next waits for them.
+    A copy from pageable memory to a GPU waits for all earlier work on its stream, such as a forward, unless
+    it is short. So values go through pinned memory, which torch reuses after the copy. Large arrays are
+    copied on a separate stream, and later work waits for them.
     """
     if isinstance(array, torch.Tensor):
         here = array
     else:
         here = torch.from_numpy(
             np.require(array, requirements=("C", "W"))
-        )  # torch frowns on what is read-only
+        )  # torch warns about read-only arrays
     if device.type != "cuda" or here.device.type == "cuda":
         return here.to(device)
     if here.nbytes <= SHORT:
@@ -41,8 +41,7 @@ def to_device(array: NDArray[Any] | torch.Tensor, device: torch.device) -> torch
 
 
 class Aside:
-    """Values on their way to a GPU or from it, in memory that it reads and writes by itself: nobody waits
-    before the memory is used again."""
+    """A pinned buffer for asynchronous copies to or from a GPU; the host waits only before reusing it."""
 
     def __init__(self, device: torch.device) -> None:
         self.memory, self.device = torch.empty((0, 0)), device
@@ -52,18 +51,18 @@ class Aside:
         self._sized(values.shape, torch.float32).numpy()[...] = values
 
     def give(self) -> torch.Tensor:
-        """What was filled in, on the device."""
+        """Start copying the filled values; returns the tensor on the device."""
         there = self.memory.to(self.device, non_blocking=True)
         self._mark()
         return there
 
     def take(self, values: torch.Tensor) -> None:
-        """Begin to fetch what stands on the device."""
+        """Start copying values from the device."""
         self._sized(values.shape, values.dtype).copy_(values, non_blocking=True)
         self._mark()
 
     def array(self) -> Values:
-        """What was taken, when it is here; the next `take` is into the same memory."""
+        """Wait for the values taken; the next `take` overwrites them."""
         self._wait()
         found: Values = self.memory.numpy()
         return found

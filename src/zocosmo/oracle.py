@@ -77,12 +77,30 @@ class Oracle(ABC):
     their entries are not used. x may not be changed or kept.
     """
 
+    asynchronous: ClassVar[bool] = False  # `start` returns before the answer is known
+
     @abstractmethod
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values: ...
 
     def slopes(self, query: Query, t: int) -> Values:
         """The slopes that were asked for, (…, n, K) for K directions."""
         return ask_slopes(self, query, t)
+
+    def start(self, query: Query, t: int) -> Any:
+        """Begin to answer; `finish` takes what this returns and gives the slopes.
+
+        Between the two the driver calls `look_ahead` on an asynchronous oracle, so that the next round is
+        prepared while a device computes.
+        """
+        return self.slopes(query, t)
+
+    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+        """Prepare for round t, which will ask along `coming`, while `query` is being answered."""
+
+    def finish(self, started: Any) -> Values:
+        """The slopes of a query that was started."""
+        slopes: Values = started
+        return slopes
 
     def snapshot(self) -> Arrays:
         """What the oracle carries from round to round, as arrays by name; empty if nothing."""
@@ -111,7 +129,6 @@ class Problem(Oracle):
     d: int
 
     overheard: ClassVar[bool] = False  # charge a lone node as if one peer listened
-    asynchronous: ClassVar[bool] = False  # `start` returns before the answer is known; see `start`
     has_note: ClassVar[bool] = False  # `note` says something between checkpoints
 
     @property
@@ -135,24 +152,6 @@ class Problem(Oracle):
         """x of all nodes at the start, (*lead, n, d): an array, or `Coordinates` for methods on supports."""
         x0 = np.asarray(self.x0)[..., None, :]
         return np.array(np.broadcast_to(x0, (*lead, self.n, self.d)), dtype, order="C")
-
-    # Answering
-
-    def start(self, query: Query, t: int) -> Any:
-        """Begin to answer; `finish` takes what this returns and gives the slopes.
-
-        Between the two the driver calls `look_ahead` on an asynchronous problem, so that the next round is
-        prepared while a device computes.
-        """
-        return self.slopes(query, t)
-
-    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
-        """Prepare for round t, which will ask along `coming`, while `query` is being answered."""
-
-    def finish(self, started: Any) -> Values:
-        """The slopes of a query that was started."""
-        slopes: Values = started
-        return slopes
 
     # Measuring
 

@@ -73,6 +73,12 @@ def zeros_like(x: Any) -> Any:
     return np.zeros_like(x) if isinstance(x, np.ndarray) else x.zeros_like()
 
 
+def read_ahead(x: Values | Coordinates, support: Support) -> None:
+    """Start copying Res_S of x to the host; an array is there already."""
+    if not isinstance(x, np.ndarray):
+        x.read_ahead(support)
+
+
 def snapshot(state: Any) -> dict[str, Values]:
     """The parts of a method's state as arrays, by name; parts that are None are left out."""
     parts = ((name, part) for name, part in state._asdict().items() if part is not None)

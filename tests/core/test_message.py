@@ -19,7 +19,7 @@ def messages(draw, codec):
         d = draw(st.one_of(st.integers(1, 300), st.integers(1, 2**63)))
         q = 1 if carries == "seed" else draw(st.integers(1, min(d, 60)))
     value = VALUE_TYPES[draw(st.sampled_from(list(VALUE_TYPES)))]
-    values = value.unpack(draw(st.binary(min_size=q * value.bits // 8, max_size=q * value.bits // 8)))
+    values = value.unpack(draw(st.binary(min_size=q * value.bits // 8, max_size=q * value.bits // 8)), q)
     index = draw_support(Tape(draw(st.integers(0, 9))), 0, d=d, q=q).index if carries == "index" else None
     seed = draw(st.integers(0, 2**64 - 1)) if carries == "seed" else None
     return d, value, Message(values, index, seed)

@@ -9,8 +9,18 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
 from methods.by_node import largest
-from zocosmo.channel import WIRES
-from zocosmo.methods.compressors import lift, mean_of_nodes, rand_q, scaled_signs, top_q, union
+from zocosmo.channel import MemoryChannel
+from zocosmo.core import VALUE_TYPES
+from zocosmo.graphs.graph import ring
+from zocosmo.methods.compressors import (
+    lift,
+    mean_magnitude,
+    mean_of_nodes,
+    rand_q,
+    scaled_signs,
+    top_q,
+    union,
+)
 
 WHOLE = st.integers(-8, 8).map(float)  # few values: many ties
 VECTORS = st.integers(1, 9).flatmap(lambda d: arrays(np.float64, d, elements=WHOLE))
@@ -54,8 +64,9 @@ def test_scaled_signs_lose_what_the_paper_says(v):
 
 def test_the_scale_of_signs_is_what_the_wire_brings():
     v = np.array([0.1, -0.25, 0.0])
-    scale = WIRES["f16"].round(np.abs(v).sum(keepdims=True) / 3)[0]
-    assert scaled_signs(v, WIRES["f16"]).tolist() == [scale, -scale, scale]
+    channel = MemoryChannel([ring(4)], d=3, wire="f16", codecs=("values",), dtype="float64")
+    scale = float(VALUE_TYPES["f16"].round(np.abs(v).sum() / 3))
+    assert scaled_signs(v, channel.as_read(mean_magnitude(v))).tolist() == [scale, -scale, scale]
     assert scaled_signs(v, mean_magnitude(v))[0] != scale
 
 

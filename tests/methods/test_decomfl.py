@@ -109,8 +109,7 @@ def test_everyone_every_round_pays_two_scalars_a_direction_and_round():
     simulation = Simulation([partial_run(taking=0, codec="values")], codecs=("values",))
     for _ in range(12):
         simulation.round()
-    extra = simulation.checkpoint().extra
-    assert (extra["up_bits"].tolist(), extra["down_bits"].tolist()) == ([12 * 36 * 32], [11 * 36 * 32])
+    assert simulation.checkpoint().served["values"].tolist() == [[12 * 36 * 32, 11 * 36 * 32]]
 
 
 def plain(run, rounds):

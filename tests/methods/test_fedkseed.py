@@ -89,10 +89,9 @@ def test_the_sums_that_cross_the_wire_give_the_servers_model_to_the_bit(wire):
 class Watched(Quadratic):
     """Notes where nodes ask."""
 
-    def ask_slopes(self, query, t):
-        plus, minus = query.points()
+    def slopes(self, query, t):
         self.notes = [*getattr(self, "notes", []), (query.x[0].copy(), query.active)]
-        return query.slope(self(plus, t).copy(), self(minus, t))
+        return super().slopes(query, t)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -16,8 +16,8 @@ from zocosmo.sim.engine import Simulation
 def test_a_run_is_rebuilt_from_its_seed_and_its_scalars():
     run, scalars = small_run("mezo", "ring", seed=3), []
     simulation = Simulation([run])
-    answer = simulation._answer
-    simulation._answer = lambda query: scalars.append(answer(query)) or scalars[-1]
+    answer = simulation.problem.slopes
+    simulation.problem.slopes = lambda query, t: scalars.append(answer(query, t)) or scalars[-1]
     for _ in range(20):
         simulation.round()
     x = np.tile(run.problem.x0, (4, 1))

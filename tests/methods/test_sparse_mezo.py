@@ -14,7 +14,7 @@ from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete
 from zocosmo.methods import World
 from zocosmo.methods.sparse_mezo import bounds
-from zocosmo.problems.quadratic import quadratic
+from zocosmo.problems.quadratic import Quadratic, quadratic
 
 SHAPES = ((2, 4), (3, 4))
 
@@ -24,9 +24,15 @@ def apart(n, d, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
+class Shaped(Quadratic):
+    """Says what its x is made of."""
+
+    shapes = SHAPES
+
+
 def in_matrices(**changes):
-    problem = quadratic(4, 1, d=20, omega=0.5, zeta=1.0, sigma=0.25)
-    problem.shapes = SHAPES
+    own = quadratic(4, 1, d=20, omega=0.5, zeta=1.0, sigma=0.25)
+    problem = Shaped(own.half, own.b, own.sigma, own.noise)
     return small_run("sparse_mezo", "ring", problem=problem, **changes)
 
 

@@ -35,7 +35,7 @@ def test_one_application_is_all_dense_updates_one_by_one(n, r, seed):
     lie within (n + 2r + 4) · 2^-53 · Σ_j |s_j u_j| of the exact sum."""
     draw, s = drawn(n, r, seed=seed), np.random.default_rng(seed).normal(size=(1, 1, n, 1))
     terms = s * draw.u.signs
-    apart = np.abs(apply(s, draw.everyone, list(draw.shared)) - terms.sum(axis=-2))
+    apart = np.abs(apply(s, draw.coordinates, list(draw.spaces)) - terms.sum(axis=-2))
     assert (apart <= 2 * (n + 2 * r + 4) * 2.0**-53 * np.abs(terms).sum(axis=-2)).all()
 
 
@@ -57,13 +57,13 @@ class Counted(np.ndarray):
 def test_the_application_costs_r_times_d_whatever_the_number_of_nodes(n):
     """Products and sums: (2r − 1)(r cols + rows cols) of each matrix."""
     draw, r, Counted.done = drawn(n, 3), 3, 0
-    apply(np.ones((1, 1, n, 1)), draw.everyone, [side.view(Counted) for side in draw.shared])
+    apply(np.ones((1, 1, n, 1)), draw.coordinates, [side.view(Counted) for side in draw.spaces])
     assert Counted.done == sum((2 * r - 1) * (r * cols + rows * cols) for rows, cols in SHAPES)
 
 
 def test_a_direction_is_a_signed_outer_product_of_two_shared_columns():
     draw, found = drawn(5, 3, t=range(40)), set()
-    U, V = draw.shared[:2]
+    U, V = draw.spaces[:2]
     for t, i in itertools.product(range(40), range(5)):
         u = draw.u.signs[t, 0, i, :6].reshape(2, 3)
         fits = [
@@ -77,8 +77,8 @@ def test_a_direction_is_a_signed_outer_product_of_two_shared_columns():
 
 
 def test_a_subspace_is_kept_for_refresh_rounds_and_alike_at_all_nodes():
-    shared = drawn(3, 2, t=range(9), refresh=4).shared
-    for side in shared:
+    spaces = drawn(3, 2, t=range(9), refresh=4).spaces
+    for side in spaces:
         kept = [(side[t] == side[t + 1]).all() for t in range(8)]
         assert kept == [True, True, True, False, True, True, True, False]
 
@@ -88,7 +88,7 @@ def test_within_a_subspace_the_mean_is_the_gradient_projected_over_r_squared():
     draw, G = drawn(1, 2, t=range(40_000)), np.random.default_rng(3).normal(size=24) + 1.0
     u, expected, at = draw.u.signs[:, 0, 0], [], 0
     for k, (rows, cols) in enumerate(SHAPES):
-        U, V = (side[0, 0].T for side in draw.shared[2 * k : 2 * k + 2])
+        U, V = (side[0, 0].T for side in draw.spaces[2 * k : 2 * k + 2])
         part = G[at : at + rows * cols].reshape(rows, cols)
         expected.append((U @ U.T @ part @ V @ V.T / 4).ravel())
         at += rows * cols

@@ -100,6 +100,10 @@ def program(n=4, **options):
     return command(n, 0, **{"run": f"{sys.executable} rig.py {{x}} {{node}} {{round}}", "d": 3, **options})
 
 
+def in_bytes(memory):
+    return np.frombuffer(json.dumps(memory).encode(), np.uint8)
+
+
 def by_hand(node, t, seed=0):
     return sum((value - node) ** 2 for value in X[node].tolist()) + 1000 * t + 10**6 * seed
 
@@ -218,26 +222,30 @@ def test_losses_of_a_class_start_anew_in_every_trial_and_only_where_they_are_hos
 def test_what_losses_remember_can_be_kept_and_restored(rig):
     first, then = entry("Rig").at([0, 2]), entry("Rig").at([2])
     first(X[:2], 0), first(X[:2], 0)
-    kept = json.loads(json.dumps(first.state()))
-    assert kept == [{"0": {"asked": 2}, "2": {"asked": 2}}]
+    kept = first.snapshot()
+    assert {name: json.loads(array.tobytes()) for name, array in kept.items()} == {
+        "0.memory": {"0": {"asked": 2}, "2": {"asked": 2}}
+    }
     then.restore(kept)
     assert then(X[:1], 1).tolist() == first(X[:2], 1).tolist()[1:] == [203.0]
 
 
-def test_only_problems_that_remember_have_a_state(rig):
+def test_only_problems_that_remember_have_something_to_keep(rig):
+    assert entry("Rig", n=3).snapshot() != {}
     for problem in (entry("loss"), entry("Forgetful"), program(), quadratic(4, 0, d=3)):
-        assert not hasattr(problem, "state")
-        assert not hasattr(problem, "restore")
+        assert problem.snapshot() == {}
+        problem.restore({})
 
 
 @pytest.mark.parametrize(
     ("kept", "says"),
     [
-        ([], "the state is of 0 trials, but there are 1"),
-        ([{"0": {"asked": 1}}], "the state lacks node 1; it has 0"),
+        ({}, "the snapshot lacks node 0"),
+        ({"1.memory": in_bytes({"0": {"asked": 1}, "1": {"asked": 1}})}, "the snapshot lacks node 0"),
+        ({"0.memory": in_bytes({"0": {"asked": 1}})}, "the snapshot lacks node 1; it has 0"),
     ],
 )
-def test_a_state_of_something_else_is_refused(rig, kept, says):
+def test_a_snapshot_of_something_else_is_refused(rig, kept, says):
     with pytest.raises(InputError, match=says):
         entry("Rig").at([0, 1]).restore(kept)
 
@@ -246,8 +254,14 @@ def test_a_state_of_something_else_is_refused(rig, kept, says):
     ("call", "says"),
     [
         (lambda: entry("Rig")(X, 0), "node 3: Rig raised RuntimeError: no port; make it work"),
-        (lambda: entry("Odd").state(), "node 0: state_dict gave what JSON cannot hold: Object of type set"),
-        (lambda: entry("Odd").restore([{"0": 1}]), "node 0: load_state_dict raised KeyError: 'gain'"),
+        (
+            lambda: entry("Odd").snapshot(),
+            "node 0: state_dict gave what JSON cannot hold: Object of type set",
+        ),
+        (
+            lambda: entry("Odd").restore({"0.memory": in_bytes({"0": 1})}),
+            "node 0: load_state_dict raised KeyError: 'gain'",
+        ),
     ],
 )
 def test_code_that_fails_outside_a_query_is_an_oracle_error_too(rig, call, says):

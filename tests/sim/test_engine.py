@@ -1,3 +1,6 @@
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -7,6 +10,7 @@ from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete, ring
 from zocosmo.methods import METHODS, Cosmo, EdgeLocal, Flood
 from zocosmo.methods.decay import Cosine, Drop, InverseSqrt
+from zocosmo.methods.edge_local import EdgeLocalDraw
 from zocosmo.problems import logistic, network
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.problems.rosenbrock import Rosenbrock, rosenbrock
@@ -54,12 +58,12 @@ def test_the_bound_is_relative_to_the_start():
 
 def test_draws_are_shared_by_runs_of_one_seed_and_graph():
     runs = [small_run("cosmo", seed=seed, eta=eta) for seed in (1, 2) for eta in (0.1, 0.2, 0.3)]
-    assert Simulation(runs)._draws.distinct == 2
+    assert Simulation(runs).draws.distinct == 2
 
 
 def test_blocks_do_not_change_draws(monkeypatch):
     run = small_run("marina_type")
-    whole = [Simulation([run])._draws.at(t).u.index.tolist() for t in range(8)]
+    whole = [Simulation([run]).draws.at(t).u.index.tolist() for t in range(8)]
     monkeypatch.setattr("zocosmo.rounds.draws.MOST_ROUNDS", 1)
     draws = DrawAhead(run.method, [run.world], [run.seed], np.dtype("f8"))
     assert [draws.at(t).u.index.tolist() for t in range(8)] == whole
@@ -190,10 +194,26 @@ def test_one_node_alone_loses_nothing_on_any_wire():
         assert np.isfinite(advance(simulation, 3).states()).all()
 
 
+@dataclass(frozen=True, eq=False)
+class LookingBack(EdgeLocalDraw):
+    earlier: Any = None
+
+    def with_past(self, earlier):
+        return replace(self, earlier=earlier)
+
+
+class Replayed(EdgeLocal):
+    """Pairs, with access to the draws of earlier rounds."""
+
+    def draw(self, world, tape, t):
+        return LookingBack(**vars(super().draw(world, tape, t)))
+
+
 def test_a_draw_gives_back_those_of_earlier_rounds():
     """Also once their block is gone: 200 rounds are several blocks."""
     runs = [small_run("edge_local", "ring", seed=seed) for seed in (3, 3, 4)]
-    ahead = DrawAhead(runs[0].method, [run.world for run in runs], [run.seed for run in runs], np.dtype("f8"))
+    method, seeds = Replayed(**runs[0].method.settings), [run.seed for run in runs]
+    ahead = DrawAhead(method, [run.world for run in runs], seeds, np.dtype("f8"))
     kept = {t: ahead.at(t) for t in range(200)}
     for t in (0, 5, 63, 64, 150, 198):
         again = ahead.at(199).earlier(t)

@@ -74,10 +74,8 @@ class Optimizer:
             for _ in range(2)
         ]
         channels[1].at_most = True
-        self._rounds = Rounds(method, start, draws, channels[0])
-        self._rehearsal = Rounds(
-            method, start.copy(), draws, channels[1]
-        )  # prices rounds before they are run
+        self._rounds = Rounds(method, method.init(start), draws, channels[0])
+        self._rehearsal = Rounds(method, None, draws, channels[1])  # prices rounds in advance
         self._priced = False  # whether the rehearsal has a state that it may go on with
         self._tape = np.frombuffer(bytes.fromhex(tape.commitment()), np.uint8)
         self._touched: Direction | None = None  # what the last round asked along

@@ -15,13 +15,12 @@ from zocosmo.errors import InputError, check_whole
 MAX_D = 2**63
 
 Index = NDArray[np.int64]
+Key = tuple[int, ...]
 Values = NDArray[Any]
 
 
-class Coordinates(Protocol):
-    """A d-vector that is not an array, such as the parameters of a network; supports read and write it."""
-
-    dtype: np.dtype[Any]  # of the values read
+class Entries(Protocol):
+    """A d-vector that is not an array, read and written through supports; see `zocosmo.state.Coordinates`."""
 
     def restrict(self, support: "Support") -> Values: ...
     def put(self, support: "Support", values: Values) -> Any: ...
@@ -60,6 +59,7 @@ class Support:
     index: Index
     d: int
     _: KW_ONLY
+    key: Key | None = None  # which draw this is: equal keys are equal draws; None where nobody says
     _places: _Places = field(default_factory=_Places)
     _check: InitVar[bool] = True
 
@@ -81,7 +81,7 @@ class Support:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(d={self.d}, q={self.q}, index={_brief(self.index)})"
 
-    def restrict(self, x: "Values | Coordinates") -> Values:
+    def restrict(self, x: "Values | Entries") -> Values:
         """Res_S x = (x[s_1], …, x[s_q])   [eq:public_support_lift]"""
         if not isinstance(x, np.ndarray):
             return x.restrict(self)
@@ -146,9 +146,13 @@ class Direction(Support):
         return shifted
 
     @classmethod
-    def unchecked(cls, index: Index, d: int, signs: NDArray[Any]) -> "Direction":
+    def unchecked(cls, index: Index, d: int, signs: NDArray[Any], key: Key | None = None) -> "Direction":
         """From an index that was checked before, alone or as part of another."""
-        return cls(index, d, signs, _check=False)
+        return cls(index, d, signs, key=key, _check=False)
+
+    def keyed(self, key: Key | None) -> "Direction":
+        """The same direction under a key."""
+        return Direction(self.index, self.d, self.signs, key=key, _places=self._places, _check=False)
 
     def with_signs(self, signs: NDArray[Any]) -> "Direction":
         """Other signs on the same support: nothing is copied, checked or located again."""
@@ -158,6 +162,11 @@ class Direction(Support):
         """The directions that `change` picks from the leading axes, unchecked."""
         index, signs = change(self.index), change(self.signs)
         return self.with_signs(signs) if index is self.index else Direction.unchecked(index, self.d, signs)
+
+
+def same_draw(one: Support, other: Support) -> bool:
+    """Whether two supports are one draw: the same object, or equal keys."""
+    return one is other or (one.key is not None and one.key == other.key)
 
 
 class SupportRule(Protocol):

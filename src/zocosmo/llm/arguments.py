@@ -13,10 +13,10 @@ from transformers.utils import logging
 
 from zocosmo.core.coupling import COUPLINGS
 from zocosmo.core.tape import Seed, Tape
+from zocosmo.core.wire import WIRES
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.rendezvous import check_address, is_launched
 from zocosmo.dist.seal import read_key
-from zocosmo.core.wire import WIRES
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.graphs.matching import SCHEDULES

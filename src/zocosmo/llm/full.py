@@ -3,7 +3,7 @@
 Nothing here has d entries but the model: what was visited is kept in sparse maps, and so are snapshots.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
 
@@ -11,24 +11,20 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
-from zocosmo.channel import MemoryChannel
-from zocosmo.core.ledger import Ledger
-from zocosmo.core.support import Support
+from zocosmo.core.support import Direction, Support
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
-from zocosmo.graphs.graph import complete
 from zocosmo.llm.models import find_model, skeleton
-from zocosmo.llm.problem import LanguageModel
-from zocosmo.llm.queries import Record
+from zocosmo.llm.problem import LanguageModel, Launched
+from zocosmo.llm.record import Record
 from zocosmo.llm.select import FULL, Named, select, size
 from zocosmo.llm.subject import ModelSetting, Subject
 from zocosmo.llm.tasks import load_task
-from zocosmo.methods.base import Method
 from zocosmo.methods.cosmo import Cosmo
-from zocosmo.oracle import Loan, Mask, TwoQuery, both_sides
+from zocosmo.oracle import Asks, Mask, Measured, Query, both_sides
+from zocosmo.state import Coordinates, Loan
 from zocosmo.torch.flat import Flat
-from zocosmo.torch.visited import Column, Visited
-from zocosmo.traffic import Traffic
+from zocosmo.torch.visited import Column, Visited, join_pairs, split_pairs
 
 NO_ADAPTER = torch.empty((1, 0))
 ONE = np.arange(1)  # the only row
@@ -37,8 +33,8 @@ WHERE_ELSE = "for several, one process each: zocosmo.torch.Cosmo or zocosmo.llm.
 Values = NDArray[Any]
 
 
-class Weights:
-    """Weights as one d-vector (`Coordinates`), and what they were before a run first visited them.
+class ModelWeights(Coordinates):
+    """Weights as one d-vector, and what they were before a run first visited them.
 
     As an array it is what was visited, (1, 2, visited): coordinates, ascending, and their values.
     """
@@ -64,13 +60,12 @@ class Weights:
         self.flat.put(support, values)
         return self
 
-    def look_ahead(self, support: Support, after: Support) -> None:
-        """Make ready for a support after another."""
-        self.flat.look_ahead(support, after)
-        self.origin.look_ahead(support.index, after.index)
+    def look_ahead(self, coming: Support, after: Support) -> None:
+        self.flat.look_ahead(coming, after)
+        self.origin.look_ahead(coming.index, after.index)
 
-    def zeros_like(self) -> "Momentum":
-        return Momentum(self.flat.visited, "m")
+    def zeros_like(self) -> Column:
+        return self.flat.zeros_like()
 
     def undo(self) -> Self:
         """Back to where all runs begin."""
@@ -81,10 +76,10 @@ class Weights:
             visited.restore({name: np.empty(0) for name in ("keys", *visited.columns)})
         return self
 
-    def load(self, pairs: Values) -> Self:
-        """Become what an array of these was, from wherever this is."""
+    def load(self, snapshot: Values) -> Self:
+        """Become the state of a snapshot, from wherever this is."""
         self.undo()
-        keys, values = _apart(pairs)
+        keys, values = split_pairs(snapshot)
         return self.put(Support(keys, self.d), values.astype(self.dtype)) if keys.size else self
 
     def now_and_then(self) -> tuple[Values, Values]:
@@ -100,30 +95,7 @@ class Weights:
         return max(square, 0.0) ** 0.5, float(((now - then) ** 2).sum()) ** 0.5
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
-        return _pairs(self.origin.arrays()["keys"], self.now_and_then()[0], dtype)
-
-
-class Momentum(Column):
-    """Momentum of what was visited; as an array, as `Weights` are."""
-
-    def load(self, pairs: Values) -> Self:
-        keys, values = _apart(pairs)
-        if keys.size:
-            self.visited.set(keys, self.name, values)
-        return self
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
-        kept = self.visited.arrays()
-        return _pairs(kept["keys"], kept[self.name], dtype)
-
-
-def _pairs(keys: Values, values: Values, dtype: Any) -> Values:
-    """float64 holds every coordinate below 2^53, and every float32."""
-    return np.stack([keys.astype(np.float64), values.astype(np.float64)])[None].astype(dtype or np.float64)
-
-
-def _apart(pairs: Values) -> tuple[NDArray[np.int64], Values]:
-    return pairs[0, 0].astype(np.int64), pairs[0, 1]
+        return join_pairs(self.origin.arrays()["keys"], self.now_and_then()[0], dtype)
 
 
 def alone() -> InputError:
@@ -148,9 +120,9 @@ class Whole(Subject):
         self.d = size(self._chosen(skeleton(self.model)))
 
     @cached_property
-    def weights(self) -> Weights:
+    def weights(self) -> ModelWeights:
         """One for all trials of a study, which take it back to its start."""
-        return Weights(Flat(list(self._chosen(self.backbone.model).values())))
+        return ModelWeights(Flat(list(self._chosen(self.backbone.model).values())))
 
     def _chosen(self, model: Any) -> Named:
         """`full`, or patterns separated by commas; those that begin with ! leave out."""
@@ -165,15 +137,6 @@ class Whole(Subject):
 @lru_cache(maxsize=1)  # weights are large
 def open_whole(setting: ModelSetting, coordinates: str) -> Whole:
     return Whole(setting, coordinates)
-
-
-class Overheard(MemoryChannel):
-    """The channel of a node that is alone, charged as if one other listened: what its updates would cost."""
-
-    def __init__(self, graphs: Any, *, codecs: Sequence[str], **options: Any) -> None:
-        super().__init__(graphs, codecs=codecs, **options)
-        self._bills = {name: Ledger([(0, 1)], (1,)) for name in codecs}
-        self._traffic = Traffic([complete(2)], [(0, 1)])
 
 
 class Lean(Record):
@@ -191,14 +154,14 @@ class FullModel(LanguageModel):
 
     subject: Whole
     records = Lean
-    channel = Overheard
+    overheard = True
 
     @classmethod
     def build(cls, subject: Subject, n: int, seed: Seed) -> Self:
         if n != 1:
-            what = getattr(subject, "coordinates", FULL)
+            assert isinstance(subject, Whole)
             raise InputError(
-                f"coordinates {what!r} are those of one model and one node, got {n}; {WHERE_ELSE}"
+                f"coordinates {subject.coordinates!r} are those of one model and one node, got {n}; {WHERE_ELSE}"
             )
         return super().build(subject, n, seed)
 
@@ -210,9 +173,9 @@ class FullModel(LanguageModel):
     def x0(self) -> Values:
         raise alone()
 
-    def begin(self, method: Method, dtype: DTypeLike) -> Weights:
-        """The state at its start, for methods that touch nothing but supports."""
-        if not isinstance(method, Cosmo):
+    def states(self, method: Asks, lead: tuple[int, ...], dtype: DTypeLike) -> ModelWeights:
+        """The model itself, as it was at the start."""
+        if method.kind != Cosmo.kind:
             raise InputError(f"one node with a whole model runs cosmo, got {method.kind}; take method cosmo")
         if np.dtype(dtype) != np.float32:
             raise InputError(
@@ -222,39 +185,37 @@ class FullModel(LanguageModel):
 
     def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
         """The loss of the model as it is."""
-        mean = self.subject.backbone.losses(NO_ADAPTER, self._ready(t, ONE, 1))[0].mean()
+        mean = self.subject.backbone.losses(NO_ADAPTER, self.sampler.batch(t, ONE, 1))[0].mean()
         return np.full(self.record.shape, mean.item())
 
-    def two_query(self, query: TwoQuery, t: int) -> Values:
-        """The slope, from two forwards of the model itself; its weights are put back to the bit."""
-        x: Any = query.x
-        backbone, batch = self.subject.backbone, self._ready(t, ONE, 1)
+    def _launch(self, query: Query, t: int) -> Launched:
+        """Two forwards of the model itself; its weights are put back to the bit."""
+        backbone, batch = self.subject.backbone, self.sampler.batch(t, ONE, 1)
         found = both_sides(query, lambda _: backbone.losses(NO_ADAPTER, batch)[0].mean())
-        if self.prepare is not None:  # while a device computes
-            x.look_ahead(self.prepare().u, query.u)
-            self._make_ready(t + 1, ONE, 1)
+        return Launched(query, ONE, found)
+
+    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+        query.x.look_ahead(coming, query.u)
+        self.sampler.prepare(t, ONE, 1)
+
+    def _finish(self, launched: Launched) -> Values:
+        query, rows, found = launched
         plus, minus = (np.full(self.record.shape, each) for each in torch.stack(found).tolist())
         step = self.record.clip(plus - minus, self.subject.setting.clip)
-        self.record.add(plus, minus, self.subject.setting.clip, ONE)
+        self.record.add(plus, minus, self.subject.setting.clip, rows)
         return query.slope(step, np.zeros_like(step))
 
-    def measure(self, x: Weights) -> dict[str, Values]:
-        """All that a checkpoint says, by run."""
+    def measure(self, x: ModelWeights, centre: Callable[[], Values]) -> Measured:
+        """What a checkpoint records; the model is the centre."""
         examples = self.subject.validation
         order = np.argsort(examples.lengths, kind="stable")
         sums = self._evaluate(NO_ADAPTER, [order]) / len(examples)
         asked = {name: each.mean(axis=-1) for name, each in self.record.scores(self._noise).items()}
-        norm, moved = x.norms()
+        norm, moved = (np.array([length]) for length in x.norms())
         asked["coverage"] = np.array([len(x.origin) / self.d])
-        return {
-            "objective": sums[0],
-            "local": self.record.loss().mean(axis=-1),
-            "disagreement": np.zeros(1) if np.isfinite(moved) else np.full(1, np.nan),
-            "accuracy": sums[1],
-            **asked,
-            "norm": np.array([norm]),
-            "moved": np.array([moved]),
-        }
+        apart = np.where(np.isfinite(moved), 0.0, np.nan)
+        extra = {"accuracy": sums[1], **asked, "norm": norm, "moved": moved}
+        return Measured(sums[0], self.record.loss().mean(axis=-1), apart, norm, extra)
 
     @property
     def _noise(self) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.balanced import balanced_support, epoch_length
-from zocosmo.core.support import Direction, SupportRule, check_size, draw_signs, draw_support
+from zocosmo.core.support import Direction, Key, SupportRule, check_size, draw_signs, draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import Graph
@@ -88,15 +88,23 @@ class Draw:
 
     def of_type(self, dtype: np.dtype[Any]) -> Self:
         """This draw, with the entries of its directions in the type of the states."""
-        done = {}
-        for part in vars(self).values():
-            if isinstance(part, Direction):
-                done[id(part)] = Direction.unchecked(part.index, part.d, part.signs.astype(dtype))
+        return self._each_direction(lambda u, _: u.with_signs(u.signs.astype(dtype)))
+
+    def keyed(self, key: Key) -> Self:
+        """This draw, with the place of each direction in it added to the key."""
+        return self._each_direction(lambda u, place: u.keyed((*key, place)))
+
+    def _each_direction(self, change: Callable[[Direction, int], Direction]) -> Self:
+        done: dict[int, Direction] = {}
+        for place, part in enumerate(vars(self).values()):
+            if isinstance(part, Direction) and id(part) not in done:
+                done[id(part)] = change(part, place)
         return type(self)(**{name: done.get(id(part), part) for name, part in vars(self).items()})
 
     def one(self, k: int) -> Direction:
         """The k-th direction of a round that has several."""
-        return self.u.pick(lambda rows: rows if rows.ndim == 1 else rows[..., k, :, :])
+        one = self.u.pick(lambda rows: rows if rows.ndim == 1 else rows[..., k, :, :])
+        return one if self.u.key is None else one.keyed((*self.u.key, k))
 
     def with_past(self, earlier: "Callable[[int], Draw]") -> "Draw":
         """This draw, with access to earlier rounds. Methods that replay them override it."""

@@ -1,5 +1,6 @@
 """Public draws for a batch: made once for all runs that share them, and for many rounds at a time."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from zocosmo.methods.base import Draw, Method, World
 
 BLOCK = 2**18  # coordinates drawn at once
 MOST_ROUNDS = 64
+
+_serials = itertools.count()  # keys of draws start with the number of their source
 
 
 class DrawAhead:
@@ -31,7 +34,7 @@ class DrawAhead:
         at_once: int | None = None,
         runs: bool = True,
     ) -> None:
-        self.method, self.dtype, self.at_once = method, dtype, at_once
+        self.method, self.dtype, self.at_once, self._serial = method, dtype, at_once, next(_serials)
         groups: dict[tuple[Any, ...], tuple[World, dict[Seed, int]]] = {}
         keys = [(world.graph, world.schedule_name) for world in worlds]
         for key, world, seed in zip(keys, worlds, seeds, strict=True):
@@ -78,7 +81,7 @@ class DrawAhead:
             return now.take(which, axis=0) if isinstance(which, np.ndarray) else now[which]
 
         assert block.draw is not None
-        return block.draw.pick(change).with_past(self._earlier)
+        return block.draw.pick(change).keyed((self._serial, t)).with_past(self._earlier)
 
     def _fill(self, t: int) -> "_Block":
         """The draws of some rounds from t on."""

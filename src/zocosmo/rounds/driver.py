@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.methods.base import Draw, Method, Step
-from zocosmo.oracle import Arrays, Measured, Problem, Query
+from zocosmo.oracle import Arrays, Measured, Oracle, Problem, Query
 from zocosmo.rounds.checkpoint import Bill, Checkpoint, is_fine, make_checkpoint
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.guard import Guard, Guarded
@@ -28,7 +28,7 @@ class Rounds:
     def __init__(
         self,
         method: Method,
-        x: Any,
+        state: Any,
         draws: DrawAhead,
         channel: Channel,
         *,
@@ -36,7 +36,7 @@ class Rounds:
         guard: Guard | None = None,
     ) -> None:
         self.draws, self.channel, self.t = draws, channel, 0
-        self.state = method.init(x)
+        self.state = state
         self.asked = np.zeros((*lead, len(channel.nodes)), np.int64)  # queries to each node
         self.guarded = Guarded(method, guard, len(channel.graphs), channel.dtype)
         self._step: Step | None = None  # of the round under way, stopped where it asks
@@ -73,12 +73,12 @@ class Rounds:
         self.asked += each if self._query.active is None else each * self._query.active
         self._send(slopes)
 
-    def advance(self, problem: Problem) -> None:
-        """One round, answered by a problem."""
+    def advance(self, oracle: Oracle) -> None:
+        """One round, answered by an oracle."""
         t = self.t
         with np.errstate(all="ignore"):
             while self.t == t and (query := self.ask()) is not None:
-                self.tell(self._answer(problem, query))
+                self.tell(self._answer(oracle, query))
 
     def skip(self) -> None:
         """Pass this round: nothing is asked or sent, and states stay."""
@@ -89,11 +89,16 @@ class Rounds:
         """Forget what this round has asked so far; it can be begun again."""
         self._step = self._query = None
 
-    def _answer(self, problem: Problem, query: Query) -> Values:
-        started = problem.start(query, self.t)
-        if problem.asynchronous:
-            problem.look_ahead(self.draws.at(self.t + 1).u, query, self.t + 1)
-        return problem.finish(started)
+    def use(self, method: Method) -> None:
+        """Continue with other numbers of the same method."""
+        self.guarded.method = method
+        self.guarded.set(self.guarded.scale)
+
+    def _answer(self, oracle: Oracle, query: Query) -> Values:
+        started = oracle.start(query, self.t)
+        if oracle.asynchronous:
+            oracle.look_ahead(self.draws.at(self.t + 1).u, query, self.t + 1)
+        return oracle.finish(started)
 
     def _send(self, slopes: Values | None) -> None:
         assert self._step is not None
@@ -141,8 +146,8 @@ class MeasuredRounds(Rounds):
         guard: Guard | None,
     ) -> None:
         runs = len(channel.graphs)
-        x = problem.states(method, (runs,), channel.dtype)
-        super().__init__(method, x, draws, channel, lead=(runs,), guard=guard)
+        state = method.init(problem.states(method, (runs,), channel.dtype))
+        super().__init__(method, state, draws, channel, lead=(runs,), guard=guard)
         self.problem, self.stages, self.bound = problem, stages, bound
         self.alive = np.ones(runs, bool)
         self._first: Values | None = None  # F at the start

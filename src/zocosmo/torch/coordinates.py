@@ -2,15 +2,16 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.core.support import Support
+from zocosmo.core.support import Support, same_draw
 from zocosmo.errors import InputError
+from zocosmo.state import Coordinates
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
@@ -18,7 +19,7 @@ Values = NDArray[Any]
 Index = NDArray[np.int64]
 
 
-class Part(NamedTuple):
+class TensorPart(NamedTuple):
     """What a support touches of the tensors of one type on one device."""
 
     where: Index  # its coordinates in the support
@@ -26,7 +27,53 @@ class Part(NamedTuple):
     at: tuple[torch.Tensor, ...]  # for each of these tensors the places in it, row by row
 
 
-class Parameters:
+class Tensors(Coordinates):
+    """Tensors in a row as one d-vector; a coordinate is a place in one of them, counted row by row.
+
+    Values are read as float32, or as float64 if one of the tensors is.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        for k, tensor in enumerate(tensors):
+            check_tensor(k, tensor)
+        self.tensors = list(tensors)
+        self.offsets: Index = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
+        self.d = int(self.offsets[-1])
+        wide = any(tensor.dtype == torch.float64 for tensor in tensors)
+        self.value = torch.float64 if wide else torch.float32
+        self.dtype: np.dtype[Any] = np.dtype(np.float64 if wide else np.float32)
+
+    @property
+    def devices(self) -> set[torch.device]:
+        """Where the tensors are stored."""
+        return {tensor.device for tensor in self.tensors}
+
+    @torch.no_grad()
+    def load(self, snapshot: Values) -> Self:
+        for tensor, piece in zip(self.tensors, np.split(snapshot, self.offsets[1:-1]), strict=True):
+            tensor.copy_(torch.from_numpy(piece).view(tensor.shape))
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
+        """All entries, (d,)."""
+        pieces = [tensor.detach().cpu().to(self.value).numpy().reshape(-1) for tensor in self.tensors]
+        return np.concatenate(pieces).astype(dtype or self.dtype, copy=False)
+
+    def visits(self) -> dict[str, Values]:
+        """What steps have left beside the tensors, as arrays: masters and momentum of visited entries."""
+        return {}
+
+    def restore_visits(self, arrays: Mapping[str, Values]) -> None:
+        """Continue from what `visits` returned."""
+
+    def index(self, support: Support) -> Index:
+        """The coordinates of a support that is one row of this vector."""
+        if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
+            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
+        return support.index.reshape(-1).astype(np.int64, copy=False)
+
+
+class Parameters(Tensors):
     """Tensors in a row as one d-vector, read and written where they lie: only q entries ever move.
 
     A coordinate is a tensor and a place in it, counted row by row whatever the tensor's strides. Values are
@@ -36,16 +83,9 @@ class Parameters:
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        for k, tensor in enumerate(tensors):
-            check_tensor(k, tensor)
+        super().__init__(tensors)
         check_apart([tensor for tensor in tensors if tensor.is_contiguous()])  # others may interleave
-        self.tensors = list(tensors)
-        self.offsets: Index = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
-        self.d = int(self.offsets[-1])
-        wide = any(tensor.dtype == torch.float64 for tensor in tensors)
-        self.value = torch.float64 if wide else torch.float32
-        self.dtype: np.dtype[Any] = np.dtype(np.float64 if wide else np.float32)
-        self._last: tuple[Support, list[Part]] | None = None
+        self._last: tuple[Support, list[TensorPart]] | None = None
 
     @torch.no_grad()
     def restrict(self, support: Support) -> Values:
@@ -68,10 +108,13 @@ class Parameters:
             self._write(part, torch.where(same, now, new))
         return self
 
-    def _read(self, part: Part) -> torch.Tensor:
+    def zeros_like(self) -> "Parameters":
+        return Parameters([torch.zeros_like(tensor, dtype=self.value) for tensor in self.tensors])
+
+    def _read(self, part: TensorPart) -> torch.Tensor:
         return torch.cat([self.tensors[k].take(at) for k, at in zip(part.tensors, part.at, strict=True)])
 
-    def _write(self, part: Part, values: torch.Tensor) -> None:
+    def _write(self, part: TensorPart, values: torch.Tensor) -> None:
         pieces = torch.split(values, [len(at) for at in part.at])
         for k, at, piece in zip(part.tensors, part.at, pieces, strict=True):
             tensor = self.tensors[k]
@@ -80,16 +123,14 @@ class Parameters:
             else:
                 tensor.index_put_(tuple(torch.unravel_index(at, tensor.shape)), piece)
 
-    def _parts(self, support: Support) -> list[Part]:
+    def _parts(self, support: Support) -> list[TensorPart]:
         """What a support touches. A round asks several times, so the last is kept."""
-        if self._last is None or self._last[0] is not support:
+        if self._last is None or not same_draw(self._last[0], support):
             self._last = support, self._cut(support)
         return self._last[1]
 
-    def _cut(self, support: Support) -> list[Part]:
-        if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
-            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
-        index = support.index.reshape(-1)
+    def _cut(self, support: Support) -> list[TensorPart]:
+        index = self.index(support)
         cuts = np.searchsorted(index, self.offsets)
         sizes = np.diff(cuts)
         local = index - np.repeat(self.offsets[:-1], sizes)
@@ -100,7 +141,7 @@ class Parameters:
         for (device, _), tensors in alike.items():
             where = np.concatenate([np.arange(cuts[k], cuts[k + 1]) for k in tensors])
             at = torch.from_numpy(local[where]).to(device)  # in one piece: one transfer
-            parts.append(Part(where, tensors, torch.split(at, sizes[tensors].tolist())))
+            parts.append(TensorPart(where, tensors, torch.split(at, sizes[tensors].tolist())))
         return parts
 
 

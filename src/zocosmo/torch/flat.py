@@ -1,19 +1,18 @@
 """The trainable tensors of a model in one buffer, so that q of billions of entries move in one call."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.core.support import Support
+from zocosmo.core.support import Support, same_draw
 from zocosmo.errors import InputError
-from zocosmo.oracle import Loan
+from zocosmo.state import Loan
 from zocosmo.torch.aside import to_device
-from zocosmo.torch.coordinates import check_apart, check_tensor
-from zocosmo.torch.visited import Visited
+from zocosmo.torch.coordinates import Tensors, check_apart
+from zocosmo.torch.visited import Column, Visited
 
 HALF = (torch.float16, torch.bfloat16)
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -23,7 +22,7 @@ Index = NDArray[np.int64]
 Kind = tuple[torch.device, torch.dtype]
 
 
-class Part(NamedTuple):
+class BufferPart(NamedTuple):
     """What a support touches of one buffer."""
 
     where: Any  # its coordinates in the support
@@ -32,7 +31,7 @@ class Part(NamedTuple):
     at: torch.Tensor
 
 
-class Flat:
+class Flat(Tensors):
     """Tensors in a row as one d-vector, moved into one buffer for each device and type of theirs.
 
     The tensors become views of the buffers, so a model built of them goes on as before, but what looked at
@@ -46,21 +45,14 @@ class Flat:
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        for k, tensor in enumerate(tensors):
-            check_tensor(k, tensor)
-        self.tensors = list(tensors)
-        self.offsets: Index = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
-        self.d = int(self.offsets[-1])
-        wide = any(tensor.dtype == torch.float64 for tensor in tensors)
-        self.value = torch.float64 if wide else torch.float32
-        self.dtype: np.dtype[Any] = np.dtype(np.float64 if wide else np.float32)
+        super().__init__(tensors)
         self.has_masters = any(tensor.dtype in HALF for tensor in tensors)
         self.visited = Visited({"x": np.nan, "m": 0.0} if self.has_masters else {"m": 0.0}, self.dtype)
         self.buffers, self._moves = self._move()
         self._homes = [(tensor.data_ptr(), tensor.dtype) for tensor in self.tensors]
-        self._now: tuple[Support, list[Part]] | None = None
-        self._coming: tuple[Support, list[Part]] | None = None
-        self._seen: tuple[Support, list[torch.Tensor], Values] | None = None
+        self._now: tuple[Support, list[BufferPart]] | None = None
+        self._coming: tuple[Support, list[BufferPart]] | None = None
+        self._seen: tuple[Support, list[torch.Tensor], Values] | None = None  # weights just lent
         self._checks = 0
 
     @torch.no_grad()
@@ -107,21 +99,31 @@ class Flat:
 
         return Loan(here.copy(), put, put_back)
 
-    def look_ahead(self, support: Support, after: Support) -> None:
-        """Make ready for a support after another, while a device computes: its places, and all that is known
-        of it but the weights. Somebody else may write those until they are lent."""
-        self._coming = support, self._cut(support)
-        self.visited.look_ahead(support.index, after.index)
+    def look_ahead(self, coming: Support, after: Support) -> None:
+        """Prepare for the next support while a device computes: its places, and all that is known of it but
+        the weights, which other code may write until they are lent."""
+        self._coming = coming, self._cut(coming)
+        self.visited.look_ahead(coming.index, after.index)
+
+    def visits(self) -> dict[str, Values]:
+        return self.visited.arrays()
+
+    def restore_visits(self, arrays: Mapping[str, Values]) -> None:
+        self.visited.restore(arrays)
+
+    def zeros_like(self) -> Column:
+        """Momentum of the coordinates that were visited."""
+        return Column(self.visited, "m")
 
     def _read(self, support: Support) -> tuple[list[torch.Tensor], Values]:
         """Weights on a support, on the CPU, and what they stand for; those just lent were read already."""
-        if self._seen is not None and self._seen[0] is support:
+        if self._seen is not None and same_draw(self._seen[0], support):
             return self._seen[1:]
         parts = self._parts(support)
         now = [part.bits.index_select(0, part.at).cpu().view(part.kind) for part in parts]
         return now, self._values(support, parts, now)
 
-    def _values(self, support: Support, parts: list[Part], now: list[torch.Tensor]) -> Values:
+    def _values(self, support: Support, parts: list[BufferPart], now: list[torch.Tensor]) -> Values:
         """What weights stand for: their masters, if they are still those of these weights."""
         out = np.empty(support.index.size, self.dtype)
         for part, weights in zip(parts, now, strict=True):
@@ -140,11 +142,11 @@ class Flat:
             raise InputError(f"{support.index.size} coordinates need as many values, got {values.shape}")
         return np.ascontiguousarray(values, self.dtype).reshape(-1)
 
-    def _parts(self, support: Support) -> list[Part]:
+    def _parts(self, support: Support) -> list[BufferPart]:
         """What a support touches. A round asks several times, so the last is kept."""
-        if self._now is None or self._now[0] is not support:
+        if self._now is None or not same_draw(self._now[0], support):
             self._check_homes()
-            if self._coming is not None and self._coming[0] is support:
+            if self._coming is not None and same_draw(self._coming[0], support):
                 self._now, self._coming = self._coming, None
             else:
                 self._now = support, self._cut(support)
@@ -161,10 +163,8 @@ class Flat:
                 )
         self._checks += 1
 
-    def _cut(self, support: Support) -> list[Part]:
-        if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
-            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
-        index = support.index.reshape(-1).astype(np.int64, copy=False)
+    def _cut(self, support: Support) -> list[BufferPart]:
+        index = self.index(support)
         if len(self.buffers) == 1:
             return [_part(slice(None), self.buffers[0], index)]
         sizes = np.diff(np.searchsorted(index, self.offsets))
@@ -218,12 +218,12 @@ def _lie_in_a_row(tensors: Sequence[torch.Tensor], starts: Sequence[int]) -> boo
     )
 
 
-def _part(where: Any, buffer: torch.Tensor, places: Index) -> Part:
+def _part(where: Any, buffer: torch.Tensor, places: Index) -> BufferPart:
     bits = buffer.view(BITS[buffer.element_size()])
-    return Part(where, buffer.dtype, bits, to_device(places, buffer.device))
+    return BufferPart(where, buffer.dtype, bits, to_device(places, buffer.device))
 
 
-def _of_part(part: Part, places: Index) -> tuple[Index, Index]:
+def _of_part(part: BufferPart, places: Index) -> tuple[Index, Index]:
     """Which entries of a part are among some places of its support, and those places."""
     if isinstance(part.where, slice):
         return places, places
@@ -231,11 +231,11 @@ def _of_part(part: Part, places: Index) -> tuple[Index, Index]:
     return mine, part.where[mine]
 
 
-def _write(part: Part, bits: torch.Tensor) -> None:
+def _write(part: BufferPart, bits: torch.Tensor) -> None:
     part.bits.index_copy_(0, part.at, to_device(bits, part.bits.device))
 
 
-def _rounded(parts: list[Part], row: Values) -> list[torch.Tensor]:
+def _rounded(parts: list[BufferPart], row: Values) -> list[torch.Tensor]:
     """Values as weights, on the CPU."""
     return [torch.from_numpy(row[part.where]).to(part.kind) for part in parts]
 

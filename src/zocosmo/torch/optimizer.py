@@ -26,12 +26,13 @@ from zocosmo.dist.rendezvous import Job, is_launched, join
 from zocosmo.errors import InputError, OracleError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
-from zocosmo.methods.base import RULES, State, World, check_number, drive
-from zocosmo.oracle import TwoQuery, both_sides
-from zocosmo.sim.draws import DrawAhead
-from zocosmo.torch.coordinates import Parameters
+from zocosmo.methods.base import RULES, State, World, check_number
+from zocosmo.oracle import Mask, Oracle, Query, both_sides
+from zocosmo.rounds.draws import DrawAhead
+from zocosmo.rounds.driver import Rounds
+from zocosmo.state import Coordinates
+from zocosmo.torch.coordinates import Parameters, Tensors
 from zocosmo.torch.flat import HALF, Flat
-from zocosmo.torch.visited import Column
 
 SHARED = ("lr", "mu", "momentum")  # options that all parameter groups have in common
 LARGE = 2**26  # parameters beyond which momentum is kept for those that were visited only
@@ -41,32 +42,47 @@ _sessions = itertools.count()  # of this process: each has keys of its own in th
 Values = NDArray[Any]
 
 
-class Losses:
-    """A closure as the oracle of one node in one round. Both queries see what torch draws alike.
+Arraylike = torch.Tensor | np.ndarray | np.generic
 
-    Without that, dropout would be another function at x + μu than at x − μu, and the slope mere noise. Losses
-    that are tensors are looked at when both forwards were started: a GPU never waits between them, and
-    `meanwhile` the next round is made ready.
+
+class Losses(Oracle):
+    """A closure as the oracle of one node in one round. Both queries see the same random numbers of torch.
+
+    Without that, dropout would be another function at x + μu than at x − μu, and the slope would be noise.
+    Losses that are tensors are read after both forwards were launched, so that a GPU never waits in between.
     """
 
+    asynchronous = True
+
     def __init__(
-        self,
-        closure: Callable[[], Any],
-        *,
-        node: int,
-        t: int,
-        devices: Iterable[torch.device],
-        meanwhile: Callable[[Direction], Any],
+        self, closure: Callable[[], Any], *, node: int, t: int, devices: Iterable[torch.device]
     ) -> None:
         self.closure, self.where, self.found = closure, f"node {node} in round {t}", list[float]()
-        self.meanwhile = meanwhile
         self._cuda = sorted({device.index for device in devices if device.type == "cuda"})
         self._coins = torch.get_rng_state(), [torch.cuda.get_rng_state(k) for k in self._cuda]
 
-    def two_query(self, query: TwoQuery, t: int) -> Values:
+    def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
+        """The loss of the model as it is, (1, 1)."""
+        return np.array([[self._number(self._ask(again=True))]])
+
+    def slopes(self, query: Query, t: int) -> Values:
+        return self.finish(self.start(query, t))
+
+    def start(self, query: Query, t: int) -> tuple[Query, tuple[Any, Any] | None]:
+        """Launch both forwards; a node without a partner asks nothing."""
+        if query.active is not None and not query.active.any():
+            return query, None
         again = iter((False, True))
-        answers = both_sides(query, lambda _: self._ask(again=next(again)))
-        self.meanwhile(query.u)
+        return query, both_sides(query, lambda _: self._ask(again=next(again)))
+
+    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+        if query.active is None or query.active.any():
+            query.x.look_ahead(coming, query.u)
+
+    def finish(self, started: tuple[Query, tuple[Any, Any] | None]) -> Values:
+        query, answers = started
+        if answers is None:
+            return np.zeros((1, 1, 1), query.x.dtype)
         plus, minus = (np.array([[self._number(answer)]]) for answer in answers)
         return query.slope(plus, minus)
 
@@ -84,7 +100,7 @@ class Losses:
     def _number(self, answer: Any) -> float:
         loss = one_number(answer)
         if loss is None:
-            shape = f" of shape {tuple(answer.shape)}" if hasattr(answer, "shape") else ""
+            shape = f" of shape {tuple(answer.shape)}" if isinstance(answer, Arraylike) else ""
             what = f"a {type(answer).__name__}{shape}"
             raise OracleError(f"the closure of {self.where} gave {what}; it must return one number")
         if not math.isfinite(loss):
@@ -100,7 +116,7 @@ def one_number(answer: Any) -> float | None:
     """What a closure gave as a number; None where it is none, or several."""
     if isinstance(answer, torch.Tensor) and not answer.ndim:
         return float(answer.item())
-    if hasattr(answer, "reshape"):
+    if isinstance(answer, Arraylike):
         flat = answer.reshape(-1)
         return float(flat[0].item()) if len(flat) == 1 else None
     return float(answer) if isinstance(answer, int | float) else None
@@ -153,10 +169,10 @@ class Cosmo(torch.optim.Optimizer):
         half = any(p.dtype in HALF for p in tensors)
         self.sparse = half or sum(p.numel() for p in tensors) > LARGE if sparse is None else bool(sparse)
         self.d, self.q = check_size(sum(p.numel() for p in tensors), q)
-        self.x: Parameters | Flat = Flat(tensors) if half or self.sparse else Parameters(tensors)
+        self.x: Tensors = Flat(tensors) if half or self.sparse else Parameters(tensors)
         self.schedule, self.coupling, self.rule, self.wire = schedule, coupling, rule, wire
-        self.graph, self.t, self.queries = checked_graph(graph, schedule, coupling), 0, 0
-        self._m: Parameters | Column | None = None
+        self.graph, self.queries = checked_graph(graph, schedule, coupling), 0
+        self._m: Coordinates | None = None
         self._of: tuple[tuple[float, ...], cosmo.Cosmo | edge_local.EdgeLocal] | None = None
         self._commitment = Tape(seed).commitment()
         method = self._method()
@@ -169,12 +185,13 @@ class Cosmo(torch.optim.Optimizer):
             self.peer = self._join(join(listen=listen), about, session)
             self.channel = self.peer.channel
         else:
-            alone = {"d": self.d, "wire": wire, "dtype": self.x.dtype}
+            alone = {"d": self.d, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
             self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)  # type: ignore[arg-type]
         self.node = self.peer.node if self.peer else 0
         world = World(self.graph, self.d, schedule or "auto", np.array([self.node]))
         at_once = 1 if self.sparse else None  # large models leave the time for it
-        self._draws = DrawAhead(method, [world], [seed], self.x.dtype, at_once=at_once)
+        draws = DrawAhead(method, [world], [seed], self.x.dtype, at_once=at_once)
+        self._rounds = Rounds(method, None, draws, self.channel, lead=(1,))
 
     def step(self, closure: Callable[[], Any] | None = None) -> float | None:  # type: ignore[override]
         """One round. Gives the mean of the two losses, or None if this node has no partner and asked nothing.
@@ -189,16 +206,24 @@ class Cosmo(torch.optim.Optimizer):
             raise InputError(f"this optimizer was closed after {self.t} rounds; make another")
         method = self._method()
         state: Any = State(self.x, self._momentum() if method.beta else None)  # type: ignore[arg-type]
-        devices = {tensor.device for tensor in getattr(self.x, "buffers", self.x.tensors)}
-        losses = Losses(closure, node=self.node, t=self.t, devices=devices, meanwhile=self._look_ahead)
-        draw = self._draws.at(self.t)
+        self._rounds.use(method)
+        self._rounds.state = state
+        losses = Losses(closure, node=self.node, t=self.t, devices=self.x.devices)
         if self.peer is not None:
             self.peer.begin(self.t)
-        with torch.no_grad(), np.errstate(all="ignore"):
-            drive(method.step(self.t, state, draw, self.channel), lambda query: self._answer(query, losses))
-        self.t += 1
+        try:
+            with torch.no_grad():
+                self._rounds.advance(losses)
+        except BaseException:
+            self._rounds.drop()
+            raise
         self.queries += len(losses.found)
         return sum(losses.found) / 2 if losses.found else None
+
+    @property
+    def t(self) -> int:
+        """Rounds done."""
+        return self._rounds.t
 
     @property
     def ledger(self) -> Ledger:
@@ -208,8 +233,8 @@ class Cosmo(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """All that an exact continuation needs beside the parameters, and what it is a state of."""
         ours = {"round": self.t, "queries": self.queries, "bits": torch.tensor(self.ledger.counts)}
-        if isinstance(self.x, Flat):
-            ours["visited"] = {k: torch.from_numpy(v) for k, v in self.x.visited.arrays().items()}
+        if visits := self.x.visits():
+            ours["visited"] = {k: torch.from_numpy(v) for k, v in visits.items()}
         return {**super().state_dict(), "zocosmo": {**ours, "of": self._identity()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -235,9 +260,8 @@ class Cosmo(torch.optim.Optimizer):
                 kept = state_dict["state"][name]["momentum"]
                 self.state[p]["momentum"] = kept.to(p.device, self.x.value, copy=True)
         self._m = None
-        if isinstance(self.x, Flat):
-            self.x.visited.restore({k: v.cpu().numpy() for k, v in ours.get("visited", {}).items()})
-        self.t, self.queries = ours["round"], ours["queries"]
+        self.x.restore_visits({k: v.cpu().numpy() for k, v in ours.get("visited", {}).items()})
+        self._rounds.t, self.queries = ours["round"], ours["queries"]
         self.ledger.counts[...] = ours["bits"].numpy()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -262,17 +286,6 @@ class Cosmo(torch.optim.Optimizer):
             self.peer.__exit__(kind, error, trace)  # tells the others why
         self.close()
 
-    def _look_ahead(self, now: Direction) -> None:
-        """Make the next round ready while a device computes: after the losses every call is waited for."""
-        coming = self._draws.prepare(self.t + 1).u
-        if isinstance(self.x, Flat):
-            self.x.look_ahead(coming, now)
-
-    def _answer(self, query: TwoQuery, losses: Losses) -> Values:
-        if query.active is not None and not query.active.any():
-            return np.zeros((1, 1, 1), self.x.dtype)
-        return losses.two_query(query, self.t)
-
     def _method(self) -> cosmo.Cosmo | edge_local.EdgeLocal:
         """The method with the numbers that stand in the parameter groups now."""
         for name in SHARED:
@@ -293,11 +306,10 @@ class Cosmo(torch.optim.Optimizer):
             return cosmo.Cosmo(**given)
         return edge_local.EdgeLocal(coupling=self.coupling, **given)  # type: ignore[arg-type]
 
-    def _momentum(self) -> Parameters | Column:
+    def _momentum(self) -> Coordinates:
         """Momentum, zero at first, in the type of the values: of all parameters, or of those visited."""
         if self._m is None and self.sparse:
-            assert isinstance(self.x, Flat)
-            self._m = Column(self.x.visited, "m")
+            self._m = self.x.zeros_like()
         elif self._m is None:
             for p in self.x.tensors:
                 if "momentum" not in self.state[p]:
@@ -322,10 +334,19 @@ class Cosmo(torch.optim.Optimizer):
 
     def _identity(self) -> dict[str, Any]:
         """What a state belongs to."""
-        names = ("d", "q", "schedule", "coupling", "rule", "wire", "node", "sparse")
-        edges = [list(edge) for edge in self.graph.edges]
-        here = {name: getattr(self, name) for name in names}
-        return {"seed": self._commitment, **here, "edges": edges, "shapes": self._shapes()}
+        return {
+            "seed": self._commitment,
+            "d": self.d,
+            "q": self.q,
+            "schedule": self.schedule,
+            "coupling": self.coupling,
+            "rule": self.rule,
+            "wire": self.wire,
+            "node": self.node,
+            "sparse": self.sparse,
+            "edges": [list(edge) for edge in self.graph.edges],
+            "shapes": self._shapes(),
+        }
 
     def _shapes(self) -> str:
         """The shapes of all parameters in order: equal d alone would not make coordinates mean the same."""

@@ -6,15 +6,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.core.support import Support
+from zocosmo.core.support import Support, same_draw
 from zocosmo.errors import InputError
+from zocosmo.state import Coordinates
 from zocosmo.torch.aside import Aside, to_device
 
 Values = NDArray[Any]
 Owed = tuple[torch.Tensor, torch.Tensor]  # coordinates and values, (rows, q)
 
 
-class Rows:
+class Rows(Coordinates):
     """States (…, n, d) of float32 on a device. A round moves q values of each row over, never d.
 
     Entries are copied and nothing is computed here, so the bits are those of states in an array. What is put
@@ -64,7 +65,7 @@ class Rows:
 
     def restrict(self, support: Support) -> Values:
         """Res_S of every row, shape (…, n, q)."""
-        if self._coming is not None and self._coming is support:
+        if self._coming is not None and same_draw(self._coming, support):
             found = self._arrives.array()  # until the next round reads into the same memory
         else:
             found = self.tensor.gather(1, self.places(support)).cpu().numpy()
@@ -97,10 +98,12 @@ class Rows:
         zeros._begin(torch.zeros_like(self._tensor), self.places, self._kin)
         return zeros
 
-    def load(self, x: Values) -> Self:
-        """Take the place of all entries."""
+    def load(self, snapshot: Values) -> Self:
+        """Overwrite all entries."""
         self._coming = self._owed = self._put = None
-        self._tensor.copy_(torch.from_numpy(np.ascontiguousarray(x, np.float32)).view(self._tensor.shape))
+        self._tensor.copy_(
+            torch.from_numpy(np.ascontiguousarray(snapshot, np.float32)).view(self._tensor.shape)
+        )
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
@@ -113,17 +116,17 @@ class Places:
 
     def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
         self.shape, self.device = shape, device
-        self._kept: dict[int, tuple[Support, torch.Tensor]] = {}  # of this round and the next
+        self._kept: list[tuple[Support, torch.Tensor]] = []  # of this round and the next
 
     def __call__(self, support: Support) -> torch.Tensor:
-        if id(support) not in self._kept:
-            if support.d != self.shape[-1]:
-                raise InputError(f"states have {self.shape[-1]} coordinates, got {support!r}")
-            index = np.broadcast_to(support.index, (*self.shape[:-1], support.q)).reshape(-1, support.q)
-            while len(self._kept) > 1:
-                del self._kept[next(iter(self._kept))]
-            self._kept[id(support)] = support, to_device(index, self.device)
-        return self._kept[id(support)][1]
+        for kept, places in self._kept:
+            if same_draw(kept, support):
+                return places
+        if support.d != self.shape[-1]:
+            raise InputError(f"states have {self.shape[-1]} coordinates, got {support!r}")
+        index = np.broadcast_to(support.index, (*self.shape[:-1], support.q)).reshape(-1, support.q)
+        self._kept = [*self._kept[-1:], (support, to_device(index, self.device))]
+        return self._kept[-1][1]
 
 
 def keep_freed_memory() -> None:

@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from zocosmo.core.support import Support, ascends_below
 from zocosmo.errors import InputError, check_known
+from zocosmo.state import Coordinates
 
 EMPTY = -1  # key of a free place
 FIRST_BITS = 10  # of the smallest table: 1,024 places
@@ -262,7 +263,7 @@ def _in_common(one: Index, other: Index) -> tuple[Index, Index]:
     return maybe.take(same), at.take(same)
 
 
-class Column:
+class Column(Coordinates):
     """A column of a map as a d-vector, such as momentum, 0 at coordinates not yet visited."""
 
     def __init__(self, visited: Visited, name: str) -> None:
@@ -278,3 +279,27 @@ class Column:
         if row.tobytes() != self.restrict(support).tobytes():
             self.visited.set(support.index, self.name, row)
         return self
+
+    def zeros_like(self) -> "Column":
+        return Column(Visited({self.name: 0.0}, self.dtype), self.name)
+
+    def load(self, snapshot: Values) -> Self:
+        keys, values = split_pairs(snapshot)
+        if keys.size:
+            self.visited.set(keys, self.name, values)
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
+        """Coordinates that were visited and their values, (1, 2, visited)."""
+        kept = self.visited.arrays()
+        return join_pairs(kept["keys"], kept[self.name], dtype)
+
+
+def join_pairs(keys: Values, values: Values, dtype: Any = None) -> Values:
+    """Coordinates and values as one array; float64 holds every coordinate below 2^53, and every float32."""
+    return np.stack([keys.astype(np.float64), values.astype(np.float64)])[None].astype(dtype or np.float64)
+
+
+def split_pairs(pairs: Values) -> tuple[Index, Values]:
+    """Back from `join_pairs`."""
+    return pairs[0, 0].astype(np.int64), pairs[0, 1]

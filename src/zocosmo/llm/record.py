@@ -121,8 +121,8 @@ class Record:
         }
 
     def restore(self, arrays: Mapping[str, Values]) -> None:
-        for name in ("count", "losses", "steps", "cut"):
-            getattr(self, name)[...] = arrays[name]
+        self.count[...], self.losses[...] = arrays["count"], arrays["losses"]
+        self.steps[...], self.cut[...] = arrays["steps"], arrays["cut"]
         self._known = None
         flags = np.unpackbits(arrays["visited"], axis=-1, count=self.d).astype(bool)
         self._visited = torch.from_numpy(flags.reshape(-1, self.d))

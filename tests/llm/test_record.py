@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from zocosmo.llm.queries import FEWEST, WINDOW, Record  # noqa: E402
+from zocosmo.llm.record import FEWEST, WINDOW, Record  # noqa: E402
 
 ONE = np.array([0])
 

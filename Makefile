@@ -60,6 +60,7 @@ bench: $(MODELS) ## every benchmark, each against its floor or peer in the same 
 	$(BIN)/python benchmarks/hangs.py
 	$(BIN)/python benchmarks/fused.py
 	$(BIN)/python benchmarks/full_model.py --tiny
+	$(BIN)/python benchmarks/same_bits.py --against HEAD
 
 docs: $(STAMP) ## the documentation, served on localhost
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve

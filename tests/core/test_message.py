@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zocosmo.core import CODECS, VALUE_TYPES, Message, Tape, draw_support, entropy_bound
+from zocosmo.core.fields import join_bits, pack_flags, split_bits, unpack_flags
+from zocosmo.core.values import ValueType
 from zocosmo.errors import CorruptMessage, InputError, TruncatedMessage
 
 LORA, FULL = 2_523_136, 6_525_621_760
@@ -175,3 +177,81 @@ def test_plain_coordinates_from_2_to_the_63_on_are_refused(index):
     data = np.array(index, np.uint64).tobytes() + bytes(4)
     with pytest.raises(CorruptMessage, match="ascend"):
         CODECS["plain"].decode(data, d=2**63, q=2, value=VALUE_TYPES["f16"])
+
+
+class Nibbles(ValueType):
+    """Whole numbers below 16, two in a byte."""
+
+    def pack(self, values):
+        return pack_flags(split_bits(self._checked(values), 4))
+
+    def unpack(self, data, count):
+        return join_bits(unpack_flags(data, 4 * count), 4, count).astype(np.uint8)
+
+
+U4 = Nibbles("u4", 99, 4, np.dtype(np.uint8), scale_bits=8)
+D = 21  # coordinates of 5 bits
+SIZES = [(name, q) for name in CODECS for q in {"dense": (D,), "seed_scalar": (1,)}.get(name, (1, 3, 5, 13))]
+odd_sizes = pytest.mark.parametrize(("name", "q"), SIZES)
+
+
+def in_nibbles(name, q):
+    """A message of q values of 4 bits, with a scale of one byte and what the codec sends besides."""
+    carries, coins = CODECS[name].field.carries, np.random.default_rng(q)
+    index = np.sort(coins.permutation(D)[:q]) if carries == "index" else None
+    seed = 2**63 + 5 if carries == "seed" else None
+    return Message(coins.integers(0, 16, q).astype(np.uint8), index, seed, scale=b"\x9c")
+
+
+@odd_sizes
+def test_half_bytes_and_their_scale_come_back_as_they_were_sent(name, q):
+    sent = in_nibbles(name, q)
+    got = CODECS[name].decode(CODECS[name].encode(sent, d=D, value=U4), d=D, q=q, value=U4)
+    assert bits_of(got.values) == bits_of(sent.values)
+    assert (got.scale, got.seed) == (sent.scale, sent.seed)
+    assert (got.index is None) if sent.index is None else (got.index == sent.index).all()
+
+
+@odd_sizes
+def test_bits_are_eight_times_the_bytes_and_less_than_a_byte_of_them_is_padding(name, q):
+    codec = CODECS[name]
+    bits, sent = codec.bits(D, q, U4), codec.encode(in_nibbles(name, q), d=D, value=U4)
+    assert bits.total == 8 * len(sent)
+    assert (bits.values, bits.framing) == (4 * q, -bits.payload % 8)
+    assert bits.control == 8 + codec.field.bits(D, q).control
+
+
+@odd_sizes
+def test_values_begin_at_the_bit_after_the_head_field(name, q):
+    codec, message = CODECS[name], in_nibbles(name, q)
+    head = codec.field.bits(D, q).total
+    sent = codec.encode(message, d=D, value=U4)
+    flags = np.unpackbits(np.frombuffer(sent[1:], np.uint8), bitorder="little")
+    assert sent[:1] == message.scale
+    assert pack_flags(flags[:head]) == codec.field.pack(message, D)
+    assert join_bits(flags[head : head + 4 * q], 4, q).tolist() == message.values.tolist()
+    assert not flags[head + 4 * q :].any()
+
+
+def test_the_padding_after_half_bytes_must_be_zero():
+    data = bytearray(CODECS["values"].encode(in_nibbles("values", 3), d=D, value=U4))
+    data[-1] |= 0x80
+    with pytest.raises(CorruptMessage, match="padding"):
+        CODECS["values"].decode(bytes(data), d=D, q=3, value=U4)
+
+
+@pytest.mark.parametrize(("value", "scale"), [(U4, b""), (U4, b"12"), (VALUE_TYPES["f32"], b"1")])
+def test_a_scale_has_the_bits_that_its_type_says(value, scale):
+    message = Message(np.ones(2, value.dtype), scale=scale)
+    with pytest.raises(InputError, match=f"sends a scale of {value.scale_bits} bits, got"):
+        CODECS["values"].encode(message, d=D, value=value)
+
+
+def test_a_scale_before_whole_bytes_costs_its_bits():
+    scaled = ValueType("scaled", 98, 32, np.dtype(np.float32), scale_bits=16)
+    sent = CODECS["indexed"].encode(
+        Message(np.float32([1, -2]), np.array([3, 7]), scale=b"ab"), d=D, value=scaled
+    )
+    got = CODECS["indexed"].decode(sent, d=D, q=2, value=scaled)
+    assert (got.scale, got.index.tolist(), got.values.tolist()) == (b"ab", [3, 7], [1, -2])
+    assert CODECS["indexed"].bits(D, 2, scaled).total == 8 * len(sent) == 16 + 16 + 64

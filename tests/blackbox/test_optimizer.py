@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from blackbox.cases import PROBLEM, build, make
+from problems.drifting import Drifting
+from problems.drifting import drifting as python_drifting
 from zocosmo.blackbox.functions import Functions
 from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.errors import InputError, OracleError
@@ -160,6 +162,46 @@ def test_going_on_from_arrays_is_never_having_stopped(name):
     assert (straight.x == resumed.x).all()
     assert straight.bits == resumed.bits
     assert (straight.t, straight.nfev, straight.query_loss) == (resumed.t, resumed.nfev, resumed.query_loss)
+
+
+def drifting():
+    """An oracle of losses that remember how often they were asked."""
+    return Functions([Drifting(node) for node in range(4)], 4)
+
+
+def advanced(run, oracle, rounds):
+    for _ in range(rounds):
+        run.advance(oracle)
+    return run
+
+
+def test_losses_with_a_memory_go_on_where_they_were():
+    (straight, first), (resumed, then) = ((make(build("cosmo")), drifting()) for _ in range(2))
+    resumed.restore(advanced(straight, first, 7).arrays(first), then)
+    assert (advanced(resumed, then, 5).x == advanced(straight, first, 5).x).all()
+    assert [loss.asked for loss in then.funs] == [loss.asked for loss in first.funs] == [24] * 4
+
+
+def test_without_their_oracle_arrays_hold_no_memory_and_losses_keep_theirs():
+    (straight, first), (resumed, then) = ((make(build("cosmo")), drifting()) for _ in range(2))
+    saved = advanced(straight, first, 7).arrays()
+    assert not any(name.startswith("oracle.") for name in saved)
+    resumed.restore(saved)
+    assert (advanced(resumed, then, 5).x != advanced(straight, first, 5).x).any()
+
+
+def test_a_problem_of_losses_with_a_memory_goes_on_too():
+    (straight, first), (resumed, then) = ((make(build("cosmo")), python_drifting()) for _ in range(2))
+    resumed.restore(advanced(straight, first, 7).arrays(first), then)
+    assert (advanced(resumed, then, 5).x == advanced(straight, first, 5).x).all()
+
+
+def test_saved_memory_is_not_touched_by_later_rounds():
+    run, oracle = make(build("cosmo")), drifting()
+    saved = advanced(run, oracle, 3).arrays(oracle)
+    later = advanced(run, oracle, 4).x
+    run.restore(saved, oracle)
+    assert (advanced(run, oracle, 4).x == later).all()
 
 
 def test_saved_arrays_are_not_touched_by_later_rounds():

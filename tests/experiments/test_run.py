@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from problems.drifting import ENTRY as DRIFTING
 from zocosmo.errors import InputError
 from zocosmo.experiments import run as running
 from zocosmo.experiments.config import Config
@@ -117,6 +118,33 @@ def test_a_study_interrupted_by_its_caller_goes_on_too(tmp_path, straight):
         run_plan(plan(), tmp_path, tick=tick)
     run_plan(plan(), tmp_path, resume=True)
     assert (tmp_path / "log.parquet").read_bytes() == straight.read_bytes()
+
+
+REMEMBERING = f"""\
+problem: {{kind: python, entry: "{DRIFTING}", d: 6}}
+graphs: [{{kind: ring, n: 4}}]
+methods: [{{kind: cosmo, q: 2, eta: [0.01, 0.02], mu: 0.001}}]
+seeds: [1, 2]
+rounds: 45
+"""
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_losses_with_a_memory_go_on_to_the_same_bytes(tmp_path, monkeypatch, at):
+    """Stopped at checkpoint `at`, with a snapshot after every round; losses of the second study are new."""
+    monkeypatch.setattr(running, "SNAPSHOT_EVERY", -1.0)
+    left, study = iter([*range(at)][::-1]), plan(REMEMBERING)
+
+    def tick(progress):
+        if next(left, 0) == 0:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_plan(study, tmp_path / "stopped", tick=tick)
+    run_plan(study, tmp_path / "stopped", resume=True)
+    run_plan(study, tmp_path / "straight")
+    a, b = (tmp_path / name / "log.parquet" for name in ("stopped", "straight"))
+    assert a.read_bytes() == b.read_bytes()
 
 
 def test_a_killed_study_resumes_to_the_same_bytes(tmp_path):

@@ -6,14 +6,15 @@ ENTRY = "problems.drifting:Drifting"
 
 
 class Drifting:
-    """A bowl whose rim wears off with every query: slopes depend on all earlier ones."""
+    """A bowl that moves away after every second query: slopes depend on all earlier ones."""
 
     def __init__(self, node):
         self.node, self.asked = node, 0
 
     def __call__(self, x):
+        where = self.node + self.asked // 2 / 64
         self.asked += 1
-        return ((x - self.node) ** 2).sum() / (1 + self.asked / 64)
+        return ((x - where) ** 2).sum()
 
     def state_dict(self):
         return {"asked": self.asked}

@@ -42,7 +42,7 @@ def test_a_round_undone_by_a_restore_is_run_again_to_the_same_bits():
 
 
 def test_each_run_of_a_batch_has_a_memory_of_its_own():
-    """Nodes of run 1 are asked twice as often as those of run 0 before the snapshot."""
+    """Before the snapshot only nodes of run 1 are asked."""
     straight = simulation()
     straight.problem.oracles[1](np.zeros((4, 6)), 0)
     kept, resumed = saved(straight), simulation()

@@ -15,6 +15,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs.graph import Graph, ring
 from zocosmo.methods import Cosmo as Method
+from zocosmo.oracle import Problem
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.torch import Cosmo, Parameters
 
@@ -114,7 +115,7 @@ def test_payloads_of_nan_survive_a_round_too():
     assert bits([p]) == bits([odd])
 
 
-class Sphere:
+class Sphere(Problem):
     """‖x − 1‖² of one node, for the simulator: the same sum as the closure's."""
 
     n, d = 1, 12
@@ -123,9 +124,15 @@ class Sphere:
     def __call__(self, x, t, *, active=None):
         return ((x.astype(np.float64) - 1) ** 2).sum(axis=-1)
 
-    local = __call__
-    at = classmethod(lambda cls, nodes: cls())
-    stack = classmethod(lambda cls, problems: cls())
+    def local(self, x):
+        return self(x, 0)
+
+    def at(self, nodes):
+        return self
+
+    @classmethod
+    def stack(cls, problems):
+        return cls()
 
 
 @pytest.mark.parametrize("rule", ["uniform", "balanced"])

@@ -20,7 +20,7 @@ from zocosmo.graphs.graph import Graph
 from zocosmo.methods import Cosmo as Method
 from zocosmo.methods import EdgeLocal
 from zocosmo.methods.base import State
-from zocosmo.oracle import lend
+from zocosmo.state import lend
 from zocosmo.torch import Cosmo
 from zocosmo.torch.flat import Flat
 from zocosmo.torch.visited import Column
@@ -134,10 +134,10 @@ def idle_at_times(*kinds):
 def study():
     """The state of a study, back to the start in the middle."""
     pytest.importorskip("transformers")
-    from zocosmo.llm.full import Weights
+    from zocosmo.llm.full import ModelWeights
 
     tensors, kept = weights(BF16, BF16), []
-    x = Weights(Flat(tensors))
+    x = ModelWeights(Flat(tensors))
     m = x.zeros_like()
 
     def back(t):

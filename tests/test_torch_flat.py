@@ -362,11 +362,12 @@ def test_a_step_reads_once_and_looks_into_its_map_while_a_device_computes(dtype,
     train(optimizer, lambda: p.double().sum(), 3)
     calls, visited = Calls(), optimizer.x.visited
     calls.note(monkeypatch, visited, "_search")
-    calls.note(monkeypatch, optimizer, "_look_ahead")  # its name comes when it is done
+    calls.note(monkeypatch, optimizer._rounds.draws, "_fill")
+    calls.note(monkeypatch, optimizer.x, "look_ahead")  # its name comes when it is done
     with calls:
         optimizer.step(lambda: p.double().sum())
     writes, searches = ["index_copy_"] * 3, ["_search"] * calls.names.count("_search")
-    assert calls.names == ["index_select", *writes, *searches, "_look_ahead", "index_copy_"]
+    assert calls.names == ["index_select", *writes, "_fill", *searches, "look_ahead", "index_copy_"]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

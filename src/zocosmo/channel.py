@@ -1,8 +1,9 @@
 """The channel: values go to peers and come back mixed. The one seam between simulator and wire.
 
-Four moves carry every message: to all neighbours, to a partner, to everyone, to and from a server; `charge`
-bills what is sent without being needed here. Arithmetic, encoding and charges stand in `Channel`; a subclass
-only carries letters between nodes. Sums run over nodes in ascending order, so every engine gets the same bits.
+Four moves carry every message: to all neighbours, to a partner, to everyone, to and from a server. `charge`
+bills a message whose content is known at the other end. `Channel` has the arithmetic, the encoding and the
+bill; a subclass carries letters between nodes. Sums run over nodes in ascending order, so every engine gets
+the same bits.
 """
 
 from abc import ABC, abstractmethod
@@ -77,9 +78,8 @@ class Channel(ABC):
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
         self._traffic = Traffic(charged, links, nodes)
         self._made: dict[bool, tuple[Slot, ...]] = {}
-        self._sender_rows = (
-            np.arange(len(self.graphs) * self.n).reshape(-1, self.n)[:, self.nodes].reshape(-1)
-        )
+        self._first = np.arange(len(self.graphs))[:, None] * self.n  # the row of node 0 in each run
+        self._senders = (self._first + self.nodes).reshape(-1)
 
     def begin(self, t: int) -> None:
         """Round t begins."""
@@ -107,8 +107,7 @@ class Channel(ABC):
     ) -> tuple[Values, Values]:
         """Q(values), and Σ_j w_ij Lift(Q(values_j)) over all d coordinates.
 
-        Messages name coordinates of their own, `index`. `everyone` are those of all nodes where the tape gives
-        them; then they need not be named.
+        Each message names its own coordinates, `index`, unless the tape gives those of all nodes: `everyone`.
         """
         self._traffic.everywhere(MessageKind(values.shape[-1]))
         letters, out = self._encode(values), np.zeros((*values.shape[:-1], self.d), values.dtype)
@@ -142,8 +141,8 @@ class Channel(ABC):
         A node that is its own partner gets its own values back, and nothing is charged.
         """
         self._traffic.paired(MessageKind(y.shape[-1]), partners)
-        letters, source = self._encode(y), self._partner_rows(partners)
-        theirs = self._decode(self._swap(letters, partners, u), source, y).reshape(y.shape)
+        letters, source = self._encode(y), (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
+        theirs = self._decode(self._swap(letters, source, u), source, y).reshape(y.shape)
         half = y.dtype.type(0.5)
         mixed: Values
         if self.wire.is_lossless(y.dtype):
@@ -160,9 +159,9 @@ class Channel(ABC):
     ) -> Values:
         """Q(values) of every node at every other, (…, n, q).
 
-        Over "links" each node sends to all directly, on a complete graph. Over the "tree" messages are relayed
-        along a spanning tree, one at a time. In a "flood" each node passes on what it hears for the first time
-        to all neighbours who did not send it; what is heard twice is paid twice.
+        Over "links" each node sends to all directly, on a complete graph. Over the "tree" messages are
+        relayed along a spanning tree, one at a time. In a "flood" each node passes on what it hears for the
+        first time to all neighbours who did not send it; what is heard twice is paid twice.
         """
         if over == "links" and self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
@@ -189,8 +188,8 @@ class Channel(ABC):
     ) -> Values:
         """Q(values) of every active node at the server, (…, n, q); `price` and `of` as in `MessageKind`.
 
-        With `sizes` node i sends sizes_i of its values, (…, n), and the rest is 0: nothing where that is 0, and
-        all d where they cost less. Under the codec seed_scalar every value is a message with its own seed.
+        With `sizes` node i sends sizes_i of its values, (…, n), and the rest is 0: nothing where that is 0,
+        and all d where they cost less. Under the codec seed_scalar each value is a message with its own seed.
         """
         if sizes is None:
             self.charge(values.shape[-1], active, up=True, price=price, of=of)
@@ -290,11 +289,11 @@ class Channel(ABC):
 
     def _encode(self, values: Values) -> Letters:
         """What the nodes here write, one row a node."""
-        return self.wire.encode(values.reshape(-1, values.shape[-1]), self._about(self._sender_rows))
+        return self.wire.encode(values.reshape(-1, values.shape[-1]), self._about(self._senders))
 
     def _decode_own(self, letters: Letters, values: Values) -> Values:
         """What the nodes here would read of their own letters."""
-        return self._decode(letters, self._sender_rows, values)
+        return self._decode(letters, self._senders, values)
 
     def _decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
         """Letters of some senders as the nodes in `rows`, who hold `values`, read them."""
@@ -322,11 +321,6 @@ class Channel(ABC):
     def _build_slots(self, peers_only: bool) -> Iterator[Slot]:
         return slots(self.graphs, self.dtype, peers_only)
 
-    def _partner_rows(self, partners: Partners) -> Index:
-        """run · n + partner of every row here."""
-        first = np.arange(len(self.graphs))[:, None] * self.n
-        return (partners.reshape(-1, len(self.nodes)) + first).reshape(-1)
-
     # What a subclass carries
 
     @abstractmethod
@@ -351,8 +345,8 @@ class Channel(ABC):
         """As `_hear`, with the coordinates that come with the values, or are public."""
 
     @abstractmethod
-    def _swap(self, letters: Letters, partners: Partners, u: Support | None) -> Letters:
-        """For each node the letter of its partner."""
+    def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
+        """For each node the letter of its partner; `partners` are rows, run · n + node."""
 
     @abstractmethod
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
@@ -380,8 +374,8 @@ class MemoryChannel(Channel):
         for slot, theirs in self._hear(letters, None):
             yield slot, theirs, rows_index.take(slot.source, axis=0)
 
-    def _swap(self, letters: Letters, partners: Partners, u: Support | None) -> Letters:
-        return letters.take(self._partner_rows(partners))
+    def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
+        return letters.take(partners)
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         return letters

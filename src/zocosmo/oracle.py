@@ -38,6 +38,8 @@ class Query(NamedTuple):
 
     def each(self) -> Iterator["Query"]:
         """The same query, one direction at a time."""
+        if len(self.directions) == 1:
+            return iter((self,))
         return (self._replace(directions=(u,)) for u in self.directions)
 
     def points(self) -> tuple[Values, Values]:
@@ -94,7 +96,7 @@ class Oracle(ABC):
         """
         return self.slopes(query, t)
 
-    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:  # noqa: B027
         """Prepare for round t, which will ask along `coming`, while `query` is being answered."""
 
     def finish(self, started: Any) -> Values:

@@ -37,7 +37,7 @@ class Coordinates(ABC):
         """Take a step to these values on a support."""
 
     def lend(self, support: Support) -> Loan:
-        """The entries of a support for queries. Override it where a step is recorded: a probe is not a step."""
+        """The entries of a support for queries. Override it where steps are recorded: a probe is not one."""
         here = self.restrict(support)
         return Loan(here, lambda values: self.put(support, values), lambda: self.put(support, here))
 

@@ -132,7 +132,7 @@ def test_coverage_and_distance_are_those_of_the_weights(model):
     for _ in range(5):
         sim.round()
     now = torch.cat([t.detach().reshape(-1) for t in sim.state.x.flat.tensors]).double()
-    told = sim.problem.measure(sim.state.x)
+    told = sim.checkpoint().extra
     assert told["coverage"][0] == (now != before).sum().item() / sim.problem.d
     assert told["moved"][0] == pytest.approx((now - before).norm().item(), rel=1e-12)
     assert told["norm"][0] == pytest.approx(now.norm().item(), rel=1e-12)  # sums of float64 in another order
@@ -181,10 +181,12 @@ def test_every_trial_begins_with_the_same_weights(model):
 def test_examples_made_ready_are_those_of_the_round(model):
     sim = simulation(model)
     sim.round()
-    t, rows, _, ready = sim.problem._next
-    assert t == sim.t == 1
-    assert all(torch.equal(a, b) for a, b in zip(ready, sim.problem._batch(1, rows), strict=True))
-    assert not torch.equal(ready[0], sim.problem._batch(0, rows)[0])
+    (t, rows, times, ready), sampler = sim.problem.sampler.ready, sim.problem.sampler
+    assert (t, times) == (sim.t, 1) == (1, 1)
+    assert sampler.batch(1, rows, 1) is ready
+    sampler.ready = None
+    assert all(torch.equal(a, b) for a, b in zip(ready, sampler.batch(1, rows, 1), strict=True))
+    assert not torch.equal(ready[0], sampler.batch(0, rows, 1)[0])
 
 
 def test_a_support_that_was_made_ready_is_searched_for_nowhere(model, monkeypatch):

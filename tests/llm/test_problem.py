@@ -20,7 +20,7 @@ from zocosmo.llm.batches import Examples  # noqa: E402
 from zocosmo.llm.evaluate import evaluate  # noqa: E402
 from zocosmo.llm.problem import LanguageModel  # noqa: E402
 from zocosmo.methods import Cosmo, EdgeLocal, MarinaType  # noqa: E402
-from zocosmo.oracle import Query  # noqa: E402
+from zocosmo.oracle import Problem, Query  # noqa: E402
 from zocosmo.problems.draws import private  # noqa: E402
 from zocosmo.problems.language import llm  # noqa: E402
 from zocosmo.sim.engine import Run, Simulation  # noqa: E402
@@ -167,10 +167,9 @@ def test_draws_made_while_a_forward_runs_are_those_made_at_once(make, queries):
     for ahead in (True, False):
         simulation = Simulation([run_of(make(queries=queries))], dtype="float32")
         assert simulation.draws.at_once == 1
-        if not ahead:
-            simulation.problem.prepare = None
+        simulation.problem.asynchronous = ahead
         advance(simulation, 8)
-        assert (simulation.draws._ready is not None) == ahead
+        assert simulation.draws._now[0] == 7 + ahead
         jumps = [simulation.draws.at(t).u.index.tolist() for t in (30, 2, 8, 9)]  # as after a restart
         found.append((simulation.states().tobytes(), jumps))
     assert found[0] == found[1]
@@ -222,7 +221,7 @@ def test_inactive_nodes_have_no_slope_and_are_not_asked(make, asked, queries, fo
 def test_an_active_node_answers_as_it_does_when_all_are(make):
     x, problem = states(3, make().d), make()
     everyone = problem.slopes(query(x), 6)
-    some = make().two_query(query(x, active=np.array([False, True, True])), 6)
+    some = make().slopes(query(x, active=np.array([False, True, True])), 6)
     assert some[1:].tobytes() == everyone[1:].tobytes()
     answers = problem(x, 6, active=np.array([True, False, False]))
     assert (answers[0], np.isnan(answers).tolist()) == (problem(x, 6)[0], [False, True, True])
@@ -232,8 +231,10 @@ def test_examples_made_ready_for_others_are_not_used(make):
     """In one forward the next round's examples are drawn ahead for those who were asked now."""
     x = states(3, make().d)
     ahead, fresh = make(queries=FUSED), make(queries=FUSED)
-    ahead.slopes(query(x, active=np.array([True, True, False])), 0)
-    some = query(x, active=np.array([False, True, True]))
+    first, some = (query(x, active=np.array(who)) for who in ([True, True, False], [False, True, True]))
+    ahead.slopes(first, 0)
+    ahead.look_ahead(some.u, first, 1)
+    assert (ahead.sampler.ready.t, ahead.sampler.ready.rows.tolist()) == (1, [0, 1])
     assert ahead.slopes(some, 1).tobytes() == fresh.slopes(some, 1).tobytes()
     assert ahead.slopes(some, 9).tobytes() == fresh.slopes(some, 9).tobytes()
 
@@ -263,7 +264,7 @@ def test_examples_come_from_the_nodes_own_shard(make, drawn, split):
     owned = problem.subject.shards(3, private(3))
     x = states(3, problem.d)
     for t in range(60):
-        problem._batch(t, np.arange(3))
+        problem.sampler.batch(t, np.arange(3), 1)
     by_node = np.array(drawn).reshape(60, 3, BATCH)
     found = [set(by_node[:, i].ravel().tolist()) for i in range(3)]
     assert all(found[i] <= set(owned[i].tolist()) for i in range(3))
@@ -337,11 +338,11 @@ def test_what_is_remembered_comes_back_to_the_bit(make):
     for t in range(12):
         first.slopes(query(x, seed=t), t)
     second, forgetful = make(clip=0.6, noise=1e-7), make(clip=0.6, noise=1e-7)
-    second.recall(first.memory())
+    second.restore(first.snapshot())
     slopes = [each.slopes(query(x, seed=t), t) for t in range(12, 24) for each in (first, second, forgetful)]
     assert all((a == b).all() for a, b in zip(slopes[::3], slopes[1::3], strict=True))
     assert any((a != b).any() for a, b in zip(slopes[::3], slopes[2::3], strict=True))  # it mattered
-    assert all((first.memory()[k] == v).all() for k, v in second.memory().items())
+    assert all((first.snapshot()[k] == v).all() for k, v in second.snapshot().items())
 
 
 @pytest.mark.parametrize(
@@ -370,15 +371,16 @@ DEVICES = [
 ]
 
 
+def in_rows(device):
+    return lambda self, *opened: Rows(Problem.states(self, *opened), torch.device(device))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("queries", [ONE_BY_ONE, FUSED])
 @pytest.mark.parametrize("kind", [Cosmo, EdgeLocal])
 def test_states_in_rows_give_the_bits_of_states_in_an_array(make, monkeypatch, kind, queries, device):
     found, method = [], kind(q=Q, eta=20.0, mu=MU, beta=0.5)
-    kinds = (
-        lambda self, x0, dtype: np.array(x0, dtype),
-        lambda self, x0, dtype: Rows(x0, torch.device(device)),
-    )
+    kinds = (Problem.states, in_rows(device))
     for states_of in kinds:
         monkeypatch.setattr(LanguageModel, "states", states_of)
         problem = make(queries=queries, device=device)
@@ -392,9 +394,9 @@ def test_states_in_rows_give_the_bits_of_states_in_an_array(make, monkeypatch, k
 
 def test_states_are_arrays_on_the_cpu(make):
     problem = make()
-    made = problem.states(np.zeros((1, 3, problem.d)), np.dtype(np.float32))
+    made = problem.states(Cosmo(q=Q, eta=1.0, mu=MU), (1,), np.float32)
     assert isinstance(made, np.ndarray)
-    assert made.dtype == np.float32
+    assert (made.dtype, made.shape) == (np.float32, (1, 3, problem.d))
 
 
 @pytest.mark.parametrize("queries", [ONE_BY_ONE, FUSED])
@@ -407,7 +409,8 @@ def test_a_process_whose_only_node_is_idle_asks_nothing(make, asked, queries):
 
 def test_a_method_that_adds_up_whole_states_gets_arrays(make, monkeypatch):
     """On a GPU states lie in rows, which only supports can read."""
-    monkeypatch.setattr(LanguageModel, "states", lambda self, x0, dtype: Rows(x0, torch.device("cpu")))
+    monkeypatch.setattr("zocosmo.llm.problem.pick_device", lambda device: "cuda")
+    monkeypatch.setattr("zocosmo.llm.problem.Rows", lambda x, device: Rows(x, torch.device("cpu")))
     shared = {"q": 4, "eta": 1e-3, "mu": MU}
     methods = [MarinaType(period=2, **shared), Cosmo(**shared)]
     made = [Simulation([Run(m, complete(3), make(), 1)], dtype=np.float32, wire="f32") for m in methods]

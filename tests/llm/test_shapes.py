@@ -75,7 +75,7 @@ def test_every_method_can_fine_tune_and_draws_ahead_as_it_draws(make, name):
     """The problem has the next round drawn while a forward runs; a run without that has the same bits."""
     run = Run(small(name, eta=ETA, mu=0.01, q=8), complete(3), make(queries="fused"), 1)
     ahead, plain = Simulation([run], dtype="float32"), Simulation([run], dtype="float32")
-    plain.problem.prepare = None
+    plain.problem.asynchronous = False
     for _ in range(3):
         ahead.round()
         plain.round()
@@ -115,7 +115,7 @@ def test_a_process_draws_for_the_same_matrices_as_the_simulator(make):
     here = SimpleNamespace(
         nodes=np.array([0, 2]), dtype=np.dtype("float32")
     )  # of a channel, all it reads yet
-    drawn, whole = Host(run, here).draw(), Simulation([run], dtype="float32")._draws.at(0)
+    drawn, whole = Host(run, here).draw(), Simulation([run], dtype="float32").draws.at(0)
     assert drawn.u.signs.tobytes() == whole.u.signs[:, [0, 2]].tobytes()
     assert [side.shape[-1] for side in drawn.shared] == [
         size for shape in run.problem.shapes for size in shape

@@ -152,7 +152,7 @@ class Optimizer:
         return Ask(self.t, np.stack(query.points()), self._active(query))
 
     def tell(self, values: ArrayLike) -> None:
-        """The losses at the points asked for, (2, n). Refused values leave everything as it was: tell again."""
+        """The losses at the points asked for, (2, n). Refused values change nothing: tell again."""
         if self._rounds.asking is None:
             raise InputError(f"nothing was asked in round {self.t} yet; call ask() before tell()")
         query = self._pending()

@@ -20,8 +20,7 @@ Values = NDArray[Any]
 Index = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class About:
+class About(NamedTuple):
     """What both ends of a link know of some messages before they read them, one message a row."""
 
     t: int

@@ -20,7 +20,6 @@ from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
 from zocosmo.dist.tree import Tree
 from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
-from zocosmo.graphs.matching import Partners
 from zocosmo.traffic import flood_hops
 
 Link = tuple[int, int]
@@ -140,10 +139,10 @@ class TorchChannel(Channel):
             ]
             yield slot, _together([each for each, _ in heard]), np.stack(places)
 
-    def _swap(self, letters: Letters, partners: Partners, u: Support | None) -> Letters:
+    def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         if len(self._at) == 1:  # nearly always
-            return self._swap_one(letters, int(partners.reshape(-1)[0]), u)
-        whom, index, size = partners.reshape(-1).tolist(), self._rows(u), letters.values.shape[-1]
+            return self._swap_one(letters, int(partners[0]), u)
+        whom, index, size = partners.tolist(), self._rows(u), letters.values.shape[-1]
         pairs = [(i, j) for i, j in zip(self.nodes.tolist(), whom, strict=True) if j not in self._at]
         sent = [Sent((i, j), i, self._message(letters, k := self._at[i], index[k])) for i, j in pairs]
         expected = [Awaited((j, i), j, size, index[self._at[i]]) for i, j in pairs]

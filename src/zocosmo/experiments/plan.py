@@ -22,8 +22,8 @@ from zocosmo.log import fingerprint
 from zocosmo.methods import DECAYS, METHODS, Method, World
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
-from zocosmo.sim.engine import Run
 from zocosmo.rounds.guard import Guard
+from zocosmo.sim.engine import Run
 
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000

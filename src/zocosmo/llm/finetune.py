@@ -20,7 +20,7 @@ from zocosmo.llm.adapters import Adapter
 from zocosmo.llm.recipe import as_yaml, resolved, subject_of
 from zocosmo.llm.subject import Subject
 from zocosmo.log import Log, has_log
-from zocosmo.sim.engine import Checkpoint, Simulation
+from zocosmo.sim import Checkpoint, Simulation
 
 CONFIG = "config.yaml"
 ADAPTER = "adapter"  # and adapter-20, adapter-40, … at checkpoints

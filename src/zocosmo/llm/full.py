@@ -160,8 +160,9 @@ class FullModel(LanguageModel):
     def build(cls, subject: Subject, n: int, seed: Seed) -> Self:
         if n != 1:
             assert isinstance(subject, Whole)
+            what = subject.coordinates
             raise InputError(
-                f"coordinates {subject.coordinates!r} are those of one model and one node, got {n}; {WHERE_ELSE}"
+                f"coordinates {what!r} are those of one model and one node, got {n}; {WHERE_ELSE}"
             )
         return super().build(subject, n, seed)
 

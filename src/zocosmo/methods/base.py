@@ -74,31 +74,31 @@ class Draw:
     u: Direction  # (…, 1 or n, q); (…, k, 1 or n, q) where a round has k of them
 
     @classmethod
-    def merge(cls, draws: "Sequence[Self]", how: Callable[[Sequence[Values]], Values]) -> Self:
-        """One draw, each of whose arrays is what `how` makes of those of all draws."""
-        done: dict[int, Any] = {}  # a field may be another one again, such as everyone's directions
-        for name, part in vars(draws[0]).items():
+    def merge(
+        cls, draws: "Sequence[Self]", how: Callable[[Sequence[Values]], Values], key: Key | None = None
+    ) -> Self:
+        """One draw, each of whose arrays is what `how` makes of those of all draws.
+
+        With a key, each direction is known by it and by its place in the draw.
+        """
+        done: dict[int, Any] = {}  # two fields may hold the same object
+        for place, (name, part) in enumerate(vars(draws[0]).items()):
             if id(part) not in done:
-                done[id(part)] = _merge_part([vars(draw)[name] for draw in draws], how)
+                own = None if key is None else (*key, place)
+                done[id(part)] = _merge_part([vars(draw)[name] for draw in draws], how, own)
         return cls(**{name: done[id(part)] for name, part in vars(draws[0]).items()})
 
-    def pick(self, change: Callable[[Values], Values]) -> Self:
+    def pick(self, change: Callable[[Values], Values], key: Key | None = None) -> Self:
         """The part of many draws that `change` picks from the leading axes."""
-        return self.merge([self], lambda arrays: change(arrays[0]))
+        return self.merge([self], lambda arrays: change(arrays[0]), key)
 
     def of_type(self, dtype: np.dtype[Any]) -> Self:
         """This draw, with the entries of its directions in the type of the states."""
-        return self._each_direction(lambda u, _: u.with_signs(u.signs.astype(dtype)))
-
-    def keyed(self, key: Key) -> Self:
-        """This draw, with the place of each direction in it added to the key."""
-        return self._each_direction(lambda u, place: u.keyed((*key, place)))
-
-    def _each_direction(self, change: Callable[[Direction, int], Direction]) -> Self:
-        done: dict[int, Direction] = {}
-        for place, part in enumerate(vars(self).values()):
-            if isinstance(part, Direction) and id(part) not in done:
-                done[id(part)] = change(part, place)
+        done = {
+            id(part): part.with_signs(part.signs.astype(dtype))
+            for part in vars(self).values()
+            if isinstance(part, Direction)
+        }
         return type(self)(**{name: done.get(id(part), part) for name, part in vars(self).items()})
 
     def one(self, k: int) -> Direction:
@@ -111,13 +111,13 @@ class Draw:
         return self
 
 
-def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values]) -> Any:
+def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values], key: Key | None) -> Any:
     first = parts[0]
     if isinstance(first, Direction):
         index, signs = how([u.index for u in parts]), how([u.signs for u in parts])
-        return Direction.unchecked(index, first.d, signs)
+        return Direction.unchecked(index, first.d, signs, key)
     if isinstance(first, tuple):
-        return tuple(_merge_part(each, how) for each in zip(*parts, strict=True))
+        return tuple(_merge_part(each, how, key) for each in zip(*parts, strict=True))
     return None if first is None else how(parts)
 
 

@@ -25,9 +25,9 @@ class External(Problem):
     """Losses answered by the user's own code: nothing is known of them but the answers to queries.
 
     So `local` is a query at x too, in round −1, which tells code that samples to return its whole loss.
-    Oracles are made when the first query needs them, for the hosted nodes only. Every trial of a stack has its
-    own, and they are asked one after the other. A state that is not finite is never sent to a rig: its loss
-    is nan.
+    Oracles are made when the first query needs them, for the hosted nodes only. Every trial of a stack has
+    its own, and they are asked one after the other. A state that is not finite is never sent to a rig: its
+    loss is nan.
     """
 
     def __init__(self, makes: Sequence[Make], nodes: Sequence[int], x0: Array) -> None:

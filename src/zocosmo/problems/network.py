@@ -1,6 +1,7 @@
 """A small neural network on the digits: smooth and not convex."""
 
 import math
+
 import numpy as np
 
 from zocosmo.core.tape import Seed

@@ -62,7 +62,7 @@ def make_checkpoint(
 
 
 def is_fine(found: Measured, first: Values, bound: float) -> NDArray[np.bool_]:
-    """Which runs have not diverged: all finite, and |F| at most `bound` times F at the start, or 1 if larger."""
+    """Which runs have not diverged: finite, and |F| at most `bound` times F at the start (or 1, if more)."""
     fine: NDArray[np.bool_] = np.isfinite(found.disagreement) & (
         np.abs(found.objective) <= bound * np.maximum(1.0, first)
     )

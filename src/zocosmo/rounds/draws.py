@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.methods.base import Draw, Method, World
 
+Values = NDArray[Any]
+
 BLOCK = 2**18  # coordinates drawn at once
 MOST_ROUNDS = 64
 
@@ -74,14 +76,14 @@ class DrawAhead:
     def _picked(self, block: "_Block", t: int) -> Draw:
         at, which = t - block.first, self._which
 
-        def change(array: NDArray[Any]) -> NDArray[Any]:
+        def change(array: Values) -> Values:
             if array.ndim == 1:  # all coordinates, in every round
                 return array
-            now: NDArray[Any] = array[at if len(array) > 1 else 0]  # one for all rounds, or one for each
+            now: Values = array[at if len(array) > 1 else 0]  # one for all rounds, or one for each
             return now.take(which, axis=0) if isinstance(which, np.ndarray) else now[which]
 
         assert block.draw is not None
-        return block.draw.pick(change).keyed((self._serial, t)).with_past(self._earlier)
+        return block.draw.pick(change, (self._serial, t)).with_past(self._earlier)
 
     def _fill(self, t: int) -> "_Block":
         """The draws of some rounds from t on."""

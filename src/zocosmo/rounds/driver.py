@@ -59,26 +59,25 @@ class Rounds:
         return self._query
 
     def ask(self) -> Query | None:
-        """What this round asks next, the same until it is told; None if the round ended without a question."""
+        """What this round asks next, the same until it is told; None if it ended without a question."""
         if self._step is None:
-            self.channel.begin(self.t)
-            self._step = self.method.step(self.t, self.state, self.draw(), self.channel)
-            self._send(None)
+            with np.errstate(all="ignore"):
+                self._begin()
         return self._query
 
     def tell(self, slopes: Values) -> None:
         """Answer what was asked, (…, n, K): the step asks again, or ends the round."""
-        assert self._query is not None
-        each = self._query.evaluations()
-        self.asked += each if self._query.active is None else each * self._query.active
-        self._send(slopes)
+        with np.errstate(all="ignore"):
+            self._take(slopes)
 
     def advance(self, oracle: Oracle) -> None:
         """One round, answered by an oracle."""
         t = self.t
         with np.errstate(all="ignore"):
-            while self.t == t and (query := self.ask()) is not None:
-                self.tell(self._answer(oracle, query))
+            if self._step is None:
+                self._begin()
+            while self.t == t and self._query is not None:
+                self._take(self._answer(oracle, self._query))
 
     def skip(self) -> None:
         """Pass this round: nothing is asked or sent, and states stay."""
@@ -100,11 +99,22 @@ class Rounds:
             oracle.look_ahead(self.draws.at(self.t + 1).u, query, self.t + 1)
         return oracle.finish(started)
 
+    def _begin(self) -> None:
+        self.channel.begin(self.t)
+        self._step = self.method.step(self.t, self.state, self.draw(), self.channel)
+        self._send(None)
+
+    def _take(self, slopes: Values) -> None:
+        assert self._query is not None
+        each, active = self._query.evaluations(), self._query.active
+        self.asked += each if active is None else each * active
+        self._send(slopes)
+
     def _send(self, slopes: Values | None) -> None:
+        """Run the step until it asks again, or ends and gives the next state."""
         assert self._step is not None
         try:
-            with np.errstate(all="ignore"):
-                self._query = self._step.send(slopes)  # type: ignore[arg-type]
+            self._query = self._step.send(slopes)  # type: ignore[arg-type]
         except StopIteration as done:
             self.state = done.value
             self.skip()

@@ -395,3 +395,37 @@ def test_importing_the_optimizer_is_quick():
     code = f"import sys, zocosmo.blackbox.minimize; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "[]\n"
+
+
+class Drifting:
+    """A loss whose answers depend on how often it was asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __call__(self, x):
+        self.asked += 1
+        return float((x**2).sum() + 0.01 * np.sin(self.asked))
+
+    def state_dict(self):
+        return {"asked": self.asked}
+
+    def load_state_dict(self, state):
+        self.asked = state["asked"]
+
+
+def drifting(rounds, **options):
+    return minimize([Drifting() for _ in range(4)], [1.0, 2.0, 3.0], rounds=rounds, **options)
+
+
+def test_a_resumed_run_ends_in_the_bits_of_one_that_was_not_stopped():
+    numbers = {"q": 1, "eta": 0.1, "mu": 0.01}
+    whole, half = drifting(20, **numbers), drifting(9, **numbers)
+    rest = drifting(20, method=half.method, resume=half.snapshot)
+    assert (rest.states == whole.states).all()
+    assert (rest.nfev, rest.bits) == (whole.nfev, whole.bits)
+
+
+def test_resuming_needs_the_method_of_the_earlier_result():
+    with pytest.raises(InputError, match=r"pass result\.method"):
+        drifting(20, q=1, eta=0.1, mu=0.01, resume={})

@@ -53,6 +53,7 @@ def minimize(
     log_every: int = 10,
     measure: bool = False,
     bound: float = 1e12,
+    resume: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> "OptimizeResult":
     """Minimise mean_i f_i(x) from queries alone, over a network in this memory.
@@ -65,6 +66,10 @@ def minimize(
     q, eta and mu comes from `suggest` (where `reach` says how far its probes may go), stands in
     `result.suggestion`, and its queries are counted. `options` are further fields of the method, such as
     coupling.
+
+    `resume` takes the `snapshot` of an earlier result and continues that run to the same bits: pass the same
+    arguments, with method=result.method. What losses with `state_dict` and `load_state_dict` remember is part
+    of the snapshot.
 
     Whatever a round or a measurement raises carries what was reached so far as `.result`: an OracleError
     with status 4, anything else (an interrupt, a callback's error) with status 5.
@@ -84,10 +89,14 @@ def minimize(
     as_reach(reach, start)
     world = World(as_graph(graph, n), start.shape[-1], schedule)
     oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
+    if resume is not None and not isinstance(method, Method):
+        raise InputError(f"resume continues a run of a finished method, got {method!r}; pass result.method")
     given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **options}
     probe = partial(suggest, oracle, start, n=n, seed=seed, wire=wire, reach=reach)
     chosen, suggestion = complete_method(method, given, world, wire, probe)
     run = Optimizer(x0, graph=world.graph, method=chosen, seed=seed, schedule=schedule, wire=wire)
+    if resume is not None:
+        run.restore(resume, oracle)
     journal = _Journal(run, oracle, suggestion, log_every, measure, callback)
     try:
         journal.row()
@@ -239,6 +248,7 @@ class _Journal:
         from scipy.optimize import OptimizeResult
 
         run, fine = self.run, status < DIVERGED
+        kept = None if run.is_half_told else run.arrays(self.oracle)  # before queries that no round asks
         if not self.rows or self.rows[-1]["round"] != run.t:
             self.row(ask=fine)
         asked = None if self.measure or not fine else self.objective()
@@ -258,6 +268,7 @@ class _Journal:
             states=run.x if not run.method.server else broadcast_to(run.mean, run.x.shape).copy(),
             method=run.method,
             suggestion=self.suggestion,
+            snapshot=kept,
         )
 
     def _message(self, status: int) -> str:

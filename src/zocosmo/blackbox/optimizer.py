@@ -297,6 +297,11 @@ class Optimizer:
         """The state with arrays of its own."""
         return type(self._state)(*(None if part is None else part.copy() for part in self._state))
 
+    @property
+    def is_half_told(self) -> bool:
+        """Whether some answers of this round are in, and not all."""
+        return bool(self._heard)
+
     def _check_between(self) -> None:
-        if self._heard:
+        if self.is_half_told:
             raise InputError(f"round {self.t} is half told; finish it first")

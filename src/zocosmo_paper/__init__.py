@@ -1,0 +1,7 @@
+"""The paper, rerun: every synthetic table, figure and constant, with verdicts that are computed."""
+
+from zocosmo_paper.claim import Claim
+from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
+from zocosmo_paper.run import Result, reproduce
+
+__all__ = ["Claim", "Evidence", "Findings", "Item", "Picture", "Result", "Table", "reproduce"]

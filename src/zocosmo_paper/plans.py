@@ -15,7 +15,7 @@ def config_text(name: str) -> str:
     """The text of a config: the package's own, or, for a model's study, that of a clone."""
     if not name.startswith(MODEL_CONFIGS):
         return files("zocosmo_paper").joinpath("configs", f"{name}.yaml").read_text(encoding="utf-8")
-    for root in (Path(), Path(__file__).parents[3]):
+    for root in (Path(), Path(__file__).parents[2]):
         if (path := root / "configs" / f"{name}.yaml").is_file():
             return path.read_text(encoding="utf-8")
     raise InputError(f"configs/{name}.yaml is not here; run this in a clone of the repository")

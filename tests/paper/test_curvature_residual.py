@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reproduce.quadratics import SEEDS, short, verdicts
+from quadratics import SEEDS, short, verdicts
 
 from zocosmo.experiments.run import run_plan
 from zocosmo.theory import curvature_residual

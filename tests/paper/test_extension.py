@@ -1,7 +1,7 @@
 """The 1,536-run study: a short run, verdicts that can fail, and the study itself (slow)."""
 
 import pytest
-from reproduce.quadratics import evidence_of, made, short, verdicts
+from quadratics import evidence_of, made, short, verdicts
 
 from zocosmo_paper.items import extension
 from zocosmo_paper.items.extension import (

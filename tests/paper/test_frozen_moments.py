@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from reproduce.quadratics import verdicts
+from quadratics import verdicts
 
 from zocosmo_paper.items import moments
 from zocosmo_paper.items.moments import (

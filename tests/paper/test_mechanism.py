@@ -1,7 +1,7 @@
 """The 288-run study: a short run, verdicts that can fail, and the study itself (slow)."""
 
 import pytest
-from reproduce.quadratics import evidence_of, made, verdicts
+from quadratics import evidence_of, made, verdicts
 
 from zocosmo_paper.items import mechanism
 from zocosmo_paper.items.mechanism import CONFIG, PRINTED, closeness, find, one_trajectory, orderings

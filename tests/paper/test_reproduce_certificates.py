@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from reproduce.quadratics import verdicts
+from quadratics import verdicts
 
 from zocosmo_paper.item import Evidence
 from zocosmo_paper.items import certificates

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from reproduce.quadratics import made, verdicts
+from quadratics import made, verdicts
 
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.theory import Quadratics, complete_law, expectation

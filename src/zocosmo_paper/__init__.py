@@ -2,6 +2,6 @@
 
 from zocosmo_paper.claim import Claim
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
-from zocosmo_paper.run import Result, reproduce
+from zocosmo_paper.run import ItemResult, reproduce
 
-__all__ = ["Claim", "Evidence", "Findings", "Item", "Picture", "Result", "Table", "reproduce"]
+__all__ = ["Claim", "Evidence", "Findings", "Item", "ItemResult", "Picture", "Table", "reproduce"]

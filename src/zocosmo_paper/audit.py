@@ -111,7 +111,7 @@ class Placed:
         }
 
 
-class Outcome(NamedTuple):
+class Trajectory(NamedTuple):
     """What is compared of a trajectory."""
 
     heard: Heard
@@ -119,7 +119,7 @@ class Outcome(NamedTuple):
     measured: dict[str, bytes]  # by round and name
 
 
-class Verdict(NamedTuple):
+class PlacementVerdict(NamedTuple):
     """How a trajectory compares with that on one copy."""
 
     graph: str
@@ -137,7 +137,7 @@ class Verdict(NamedTuple):
         return not (self.queries_differ or self.states_differ or self.measures_differ)
 
 
-def audit(plan: Plan, *, rounds: int = 10) -> Iterator[Verdict]:
+def audit(plan: Plan, *, rounds: int = 10) -> Iterator[PlacementVerdict]:
     """Each trajectory of a plan on one copy of the backbone, on two copies between which nodes alternate,
     again, and with one more evaluation on the way."""
     last = min(check_whole("rounds", rounds, FEWEST), plan.rounds)
@@ -185,7 +185,7 @@ def copied(subject: Subject) -> Subject:
     return twin
 
 
-def play(plan: Plan, run: Run, last: int, looks: Sequence[int] = ()) -> Outcome:
+def play(plan: Plan, run: Run, last: int, looks: Sequence[int] = ()) -> Trajectory:
     """Rounds of one run; measured at both ends, and looked at in between."""
     sim = Simulation([run], wire=plan.wire, dtype=plan.dtype, bound=plan.diverged_above)
     measured: dict[str, bytes] = {}
@@ -201,15 +201,15 @@ def play(plan: Plan, run: Run, last: int, looks: Sequence[int] = ()) -> Outcome:
         if name.startswith("state."):
             digest.update(np.ascontiguousarray(array).tobytes())
     heard: Heard = sim.problem.heard  # type: ignore[attr-defined]
-    return Outcome(heard, digest.hexdigest(), measured)
+    return Trajectory(heard, digest.hexdigest(), measured)
 
 
-def compare(trial: Trial, run: str, one: Outcome, other: Outcome) -> Verdict:
+def compare(trial: Trial, run: str, one: Trajectory, other: Trajectory) -> PlacementVerdict:
     """Bits against bits: equal numbers of other bits, such as −0.0, would differ, and nan is itself."""
     keys = one.heard.keys() | other.heard.keys()
     heard = [[_exact(each.heard.get(key)) for key in keys] for each in (one, other)]
     names = one.measured.keys() | other.measured.keys()
-    return Verdict(
+    return PlacementVerdict(
         *trial.labels[1:],
         str(trial.seed),
         run,

@@ -5,19 +5,19 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zocosmo_paper.claim import NO, NOT_RUN, ORDERING, VERDICTS, WITHIN, Claim
-from zocosmo_paper.run import Result
+from zocosmo_paper.run import ItemResult
 
 WORST_FIRST = (NO, NOT_RUN, ORDERING, WITHIN)
 
 
-class Line(NamedTuple):
-    result: Result
+class BoardLine(NamedTuple):
+    result: ItemResult
     claim: Claim
 
 
-def board(results: Sequence[Result]) -> list[Line]:
+def board(results: Sequence[ItemResult]) -> list[BoardLine]:
     """All claims, those that do not hold first; otherwise in the paper's order."""
-    lines = [Line(result, claim) for result in results for claim in result.findings.claims]
+    lines = [BoardLine(result, claim) for result in results for claim in result.findings.claims]
     return sorted(lines, key=lambda line: WORST_FIRST.index(line.claim.verdict))
 
 
@@ -27,7 +27,7 @@ def counts(claims: Iterable[Claim]) -> dict[str, int]:
     return {verdict: found.count(verdict) for verdict in VERDICTS}
 
 
-def all_claims(results: Sequence[Result]) -> list[Claim]:
+def all_claims(results: Sequence[ItemResult]) -> list[Claim]:
     return [claim for result in results for claim in result.findings.claims]
 
 

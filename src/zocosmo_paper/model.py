@@ -30,7 +30,7 @@ class At(NamedTuple):
     config: int = 0
 
 
-class Number(NamedTuple):
+class Mean(NamedTuple):
     """A printed mean ± std."""
 
     words: str
@@ -53,7 +53,7 @@ class Order(NamedTuple):
     worse: At
 
 
-class Study(NamedTuple):
+class ModelStudy(NamedTuple):
     """What the paper says of a table or a figure, the configs it comes from, and the command for them."""
 
     name: str
@@ -61,7 +61,7 @@ class Study(NamedTuple):
     labels: tuple[str, ...]
     claimed: str
     configs: tuple[str, ...]
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[Mean, ...] = ()
     orders: tuple[Order, ...] = ()
     command: str = ""  # where it is none that runs configs
     ours: Mapping[str, str] = {}
@@ -75,7 +75,7 @@ class Study(NamedTuple):
         )
 
 
-def find(study: Study, command: str, evidence: Evidence) -> Findings:
+def find(study: ModelStudy, command: str, evidence: Evidence) -> Findings:
     """All claims of a study, with a table of them where something was run."""
     if not evidence.logs:
         note = f"run: {command}"
@@ -89,7 +89,7 @@ def find(study: Study, command: str, evidence: Evidence) -> Findings:
     return Findings(claims, [Table(study.name, study.title, columns, rows)])
 
 
-def _number(number: Number, logs: Sequence[Any], model: str) -> Claim:
+def _number(number: Mean, logs: Sequence[Any], model: str) -> Claim:
     if model != QWEN:
         return unknown(number.words, str(number.printed), f"printed for {QWEN}; this is {model}")
     found, lost = values(number.at, logs)

@@ -16,12 +16,12 @@ from urllib.parse import quote
 from zocosmo.errors import InputError
 from zocosmo.files import replace_file
 from zocosmo.log import make_header
-from zocosmo_paper.board import WORST_FIRST, Line, all_claims, board, counts, ours_text
+from zocosmo_paper.board import WORST_FIRST, BoardLine, all_claims, board, counts, ours_text
 from zocosmo_paper.claim import VERDICTS
 from zocosmo_paper.item import Item, Picture, Table
 from zocosmo_paper.items import all_items
 from zocosmo_paper.plans import config_text
-from zocosmo_paper.run import SUFFIXES, Result
+from zocosmo_paper.run import SUFFIXES, ItemResult
 
 PAGE = Path("report", "index.html")
 MOST_SVG = 150_000  # bytes; a figure with more is shown as pixels
@@ -35,7 +35,7 @@ MEANINGS = {
 TABLES = (".md", ".csv", ".tex")
 
 
-def write_page(out: Path, results: Sequence[Result]) -> Path:
+def write_page(out: Path, results: Sequence[ItemResult]) -> Path:
     """Write the report of some results beside them, and say where it is."""
     to = out / PAGE
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def write_page(out: Path, results: Sequence[Result]) -> Path:
     return to
 
 
-def render(results: Sequence[Result], at: Path) -> str:
+def render(results: Sequence[ItemResult], at: Path) -> str:
     """The page as it stands in the folder `at`."""
     style, script = (
         files("zocosmo_paper").joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
@@ -86,7 +86,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _summary(results: Sequence[Result]) -> str:
+def _summary(results: Sequence[ItemResult]) -> str:
     found = counts(all_claims(results))
     tiles = [
         f'<li class="{_css(v)}"><b>{found[v]}</b> {SIGNS[v]} {v}</li>'
@@ -102,7 +102,7 @@ Verdicts are computed; nobody typed one in.</p>
 interval. Runs that diverged are in no mean: each line counts them.</p>"""
 
 
-def _board(results: Sequence[Result]) -> str:
+def _board(results: Sequence[ItemResult]) -> str:
     names = ("item", "claim", "paper", "ours", "seeds", "diverged", "verdict")
     items = "".join(f'<option value="{escape(r.item.name)}">{escape(r.item.name)}</option>' for r in results)
     boxes = "".join(
@@ -127,7 +127,7 @@ def _board(results: Sequence[Result]) -> str:
 </section>"""
 
 
-def _line(line: Line) -> str:
+def _line(line: BoardLine) -> str:
     claim, name = line.claim, line.result.item.name
     note = f'<span class="note">{escape(claim.note)}</span>' if claim.note else ""
     key = "" if math.isnan(claim.ours) else repr(float(claim.ours))
@@ -147,7 +147,7 @@ def _verdict(verdict: str) -> str:
     return f'<span class="verdict {_css(verdict)}">{SIGNS[verdict]} {verdict}</span>'
 
 
-def _item(result: Result, at: Path) -> str:
+def _item(result: ItemResult, at: Path) -> str:
     item, found = result.item, result.findings
     name = _id(item.name)
     tally = ", ".join(f"{count} {verdict}" for verdict, count in counts(found.claims).items() if count)
@@ -226,7 +226,7 @@ def _configs(item: Item) -> Iterable[str]:
         )
 
 
-def _files(result: Result, at: Path) -> str:
+def _files(result: ItemResult, at: Path) -> str:
     """The raw logs first, the manifest, the tables, and what the item measured itself."""
     folder, found = result.folder, result.findings
     logs = [(folder / name / "log.parquet", f"raw log of {name}") for name in result.item.configs]
@@ -244,7 +244,7 @@ def _link(path: Path, at: Path, words: str) -> str:
     return f'<a href="{target}">{escape(words)}</a>'
 
 
-def _absent(results: Sequence[Result]) -> str:
+def _absent(results: Sequence[ItemResult]) -> str:
     """What this report has nothing about, so that nobody takes it for checked."""
     here = {result.item.name for result in results}
     rest = [item for item in all_items().values() if item.name not in here]

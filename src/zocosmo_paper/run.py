@@ -41,7 +41,7 @@ class How(NamedTuple):
         return named[-1] if named else ""
 
 
-class Result(NamedTuple):
+class ItemResult(NamedTuple):
     item: Item
     findings: Findings
     folder: Path
@@ -68,7 +68,7 @@ def reproduce(
     processes: int = 1,
     given: Sequence[str] = (),
     tick: Tick = lambda item, doing, progress: None,
-) -> list[Result]:
+) -> list[ItemResult]:
     """Run items and write all that they show under `out`; a stopped one goes on with `resume`.
 
     `given` are settings for items that need a model, the model among them: problem.model=smollm2.
@@ -86,7 +86,7 @@ def load_plans(item: Item, how: How) -> dict[str, Plan]:
     return {name: load_config(name, how.seeds, how.given) for name in item.configs}
 
 
-def _one(item: Item, folder: Path, how: How, tick: Tick) -> Result:
+def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
     begun = time.perf_counter()
     plans = load_plans(item, how)
     _write_manifest(folder / "manifest.json", item, plans, how)
@@ -112,7 +112,7 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> Result:
     for picture in found.pictures:
         for suffix in SUFFIXES:
             picture.draw(folder / f"{picture.name}{suffix}")
-    return Result(item, found, folder, time.perf_counter() - begun, _command(item, how))
+    return ItemResult(item, found, folder, time.perf_counter() - begun, _command(item, how))
 
 
 def _command(item: Item, how: How) -> str:
@@ -154,7 +154,7 @@ def _without_time(manifest: Path) -> Any:
     return found
 
 
-def write_verdicts(to: Path, results: Sequence[Result]) -> None:
+def write_verdicts(to: Path, results: Sequence[ItemResult]) -> None:
     """The board as CSV: a line for each claim."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
@@ -166,7 +166,7 @@ def write_verdicts(to: Path, results: Sequence[Result]) -> None:
     replace_file(to, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
 
 
-def verdict_row(result: Result, claim: Claim) -> list[str]:
+def verdict_row(result: ItemResult, claim: Claim) -> list[str]:
     numbers = [_number(float(value)) for value in (claim.ours, claim.std)]
     counts = [str(claim.seeds or ""), str(claim.diverged)]
     return [result.item.name, claim.words, claim.paper, *numbers, *counts, claim.verdict, result.command]

@@ -9,7 +9,7 @@ import pytest
 from zocosmo.experiments.run import run_plan
 from zocosmo_paper.item import Evidence
 from zocosmo_paper.items import constants
-from zocosmo_paper.items.constants import OPERATORS, Row, beside, both, check, exactly
+from zocosmo_paper.items.constants import OPERATORS, Fact, beside, both, check, exactly
 from zocosmo_paper.plans import load_config
 
 NOTHING = Evidence({}, None, Path("nowhere"))
@@ -50,17 +50,19 @@ def test_the_rounded_dimensions_explain_all_three_misprints(monkeypatch):
 
 @pytest.mark.parametrize("printed", ["261.9K", "262.2K", "1.69", "2.62e4"])
 def test_another_printed_number_would_be_told(printed):
-    assert check([Row("a message", "262.1K", 262_144), Row("a message", printed, 262_144)])[1].verdict == "no"
+    assert (
+        check([Fact("a message", "262.1K", 262_144), Fact("a message", printed, 262_144)])[1].verdict == "no"
+    )
 
 
 def test_a_sign_is_shown_and_softens_nothing():
-    row = Row("a bound", "341.6K", 341_657, sign="≥")
+    row = Fact("a bound", "341.6K", 341_657, sign="≥")
     assert check([row])[0][1:4] == ("≥ 341.6K", 341_657.0, "no")
     assert both(row) == "≥ 341.6K / 341,657"
 
 
 def test_tables_have_the_paper_beside_ours():
-    rows = [Row("share", "40.7%", Fraction(22, 54)), Row("list", "1.02", Fraction(1633, 1600))]
+    rows = [Fact("share", "40.7%", Fraction(22, 54)), Fact("list", "1.02", Fraction(1633, 1600))]
     assert beside("x", "X", rows).rows == [["share", "40.7%", "40.7407%"], ["list", "1.02", "1.02062"]]
 
 

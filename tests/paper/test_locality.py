@@ -20,7 +20,7 @@ from zocosmo_paper.items.locality import (
     MATCHING,
     OWN,
     RINGS,
-    Entry,
+    RingCell,
 )
 from zocosmo_paper.plans import load_config
 from zocosmo_paper.write import as_csv
@@ -89,7 +89,7 @@ def test_rounds_that_cost_more_bits_miss_the_printed_counts():
 
 
 def test_another_printed_cell_flips_the_verdict(monkeypatch):
-    monkeypatch.setitem(RINGS, 8, {**RINGS[8], GLOBAL: Entry("0.0725", "0.0017", 980)})
+    monkeypatch.setitem(RINGS, 8, {**RINGS[8], GLOBAL: RingCell("0.0725", "0.0017", 980)})
     cells = {**printed(RINGS), (8, GLOBAL): (0.0625, 0.0017)}
     found = verdicts(find(made(cells)))
     assert found[f"N = 8, {GLOBAL}: relative objective at 1 Mbit"] == "ordering"

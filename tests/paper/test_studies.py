@@ -11,7 +11,7 @@ from zocosmo.problems.quadratic import quadratic
 from zocosmo.theory import Quadratics, complete_law, expectation
 from zocosmo_paper.claim import Printed
 from zocosmo_paper.items.studies import (
-    Row,
+    Quote,
     Spot,
     by_spot,
     close,
@@ -25,7 +25,7 @@ from zocosmo_paper.items.studies import (
 )
 
 LOW, HIGH = Spot("ring", "G", 0.004, 2.0, 0.6), Spot("ring", "I", 0.004, 2.0, 0.6)
-ROW = Row("cell", LOW, Printed(1.0, 0.2, 4), HIGH)
+ROW = Quote("cell", LOW, Printed(1.0, 0.2, 4), HIGH)
 EVEN = {LOW: np.array([1.0]), HIGH: np.array([3.0])}
 
 

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs import GRAPHS, Graph, complete, erdos_renyi, ring
-from zocosmo.planner import Setting, Wish, as_report, bits_for_exposure, choose_q, crossover, outlook
+from zocosmo.planner import Deployment, Wish, as_report, bits_for_exposure, choose_q, crossover, outlook
 from zocosmo.planner.crossover import CLOSED, MOST_MEASURED, is_slower
 from zocosmo.planner.network import flood_shape
 from zocosmo.planner.sweep import sweep
 from zocosmo.theory import best_schedule
 
-QWEN = Setting(
+QWEN = Deployment(
     d=2_523_136, bandwidth=10**8, latency=Fraction(1, 50), query_time=Fraction(1, 2), budget=403_701_760
 )
 
 times = st.fractions(0, 2, max_denominator=1000)
 settings = st.builds(
-    Setting,
+    Deployment,
     d=st.integers(1, 5000),
     bandwidth=st.integers(10, 10**7),
     latency=times,

@@ -14,12 +14,12 @@ from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import read_plan
 from zocosmo.experiments.run import run_plan
 from zocosmo.graphs import GRAPHS, complete, ring, star
-from zocosmo.planner import Setting, crossover, network, pairing, rows
+from zocosmo.planner import Deployment, crossover, network, pairing, rows
 from zocosmo.theory.coverage import expected_coverage
 from zocosmo.theory.payload import marina_total
 
 LORA, FULL, Q = 2_523_136, 6_525_621_760, 8192
-QWEN = Setting(
+QWEN = Deployment(
     d=LORA, bandwidth=10**8, latency=Fraction(1, 50), query_time=Fraction(1, 2), budget=403_701_760
 )
 SMALL = dataclasses.replace(QWEN, d=24, period=3, budget=20_000)

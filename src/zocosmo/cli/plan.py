@@ -15,9 +15,11 @@ from zocosmo.graphs.graph import GRAPHS, Graph
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from zocosmo.planner.costs import Row
+    from zocosmo.planner.costs import MethodCost
     from zocosmo.planner.crossover import Family
     from zocosmo.planner.outlook import Outlook
+
+    Cells = Callable[[Outlook, MethodCost], list[str]]  # of one row of a table
 
 TITLES = {
     "global": "global",
@@ -79,7 +81,7 @@ def plan_command(
     Example: zocosmo plan --d 2523136 --nodes 8 --graph ring --budget 100M --bandwidth 100M --latency 20ms
     """
     from zocosmo.core.tape import Tape
-    from zocosmo.planner.costs import Setting
+    from zocosmo.planner.costs import Deployment
     from zocosmo.planner.outlook import Wish, as_report, outlook
     from zocosmo.planner.units import as_bits, as_rate, as_seconds
 
@@ -88,7 +90,7 @@ def plan_command(
     check_whole("--period", period, 1)
     _check_wish(d, q, rounds, figure)
     rate, seconds = as_rate("--bandwidth", bandwidth), None if time is None else as_seconds("--time", time)
-    setting = Setting(
+    setting = Deployment(
         d=d,
         bandwidth=rate,
         latency=as_seconds("--latency", latency),
@@ -150,7 +152,9 @@ def show(out: "Outlook") -> None:
         console.print(reason, soft_wrap=True, highlight=False)
 
 
-def _table(out: "Outlook", names: tuple[str, ...], cells: Callable[["Outlook", "Row"], list[str]]) -> Any:
+def _table(
+    out: "Outlook", names: tuple[str, ...], cells: Callable[["Outlook", "MethodCost"], list[str]]
+) -> Any:
     from rich import box
     from rich.table import Table
 
@@ -182,7 +186,7 @@ def _kind(graph: Graph) -> str:
     return "graph" if graph.name == "edges" else f"{graph.name} graph"
 
 
-def _costs(out: "Outlook", row: "Row") -> list[str]:
+def _costs(out: "Outlook", row: "MethodCost") -> list[str]:
     from zocosmo.planner.units import show_bits, show_seconds
 
     return [
@@ -196,7 +200,7 @@ def _costs(out: "Outlook", row: "Row") -> list[str]:
     ]
 
 
-def _effects(out: "Outlook", row: "Row") -> list[str]:
+def _effects(out: "Outlook", row: "MethodCost") -> list[str]:
     per, about = row.contraction_per_mbit, _about(out, row)
     return [
         "exact agreement" if row.agrees else f"{about}{row.contraction:.3g}",
@@ -206,7 +210,7 @@ def _effects(out: "Outlook", row: "Row") -> list[str]:
     ]
 
 
-def _about(out: "Outlook", row: "Row") -> str:
+def _about(out: "Outlook", row: "MethodCost") -> str:
     """Pairs of a schedule whose law was only measured."""
     return "≈ " if row.method == "edge_local" and not out.pairs.exact else ""
 

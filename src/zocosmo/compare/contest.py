@@ -110,7 +110,7 @@ class Comparison:
     settings: int
 
 
-class Place(NamedTuple):
+class Limit(NamedTuple):
     """Where methods are compared: at so many bits, or so many queries, per node."""
 
     what: str
@@ -125,11 +125,11 @@ class Place(NamedTuple):
         return rows if self.what == "bits" else rows.assign(bits=rows["queries"] / rows["n"])
 
 
-def places(contest: Contest) -> list[Place]:
-    found = [Place("bits", bits) for bits in contest.budgets]
-    return found if contest.queries is None else [*found, Place("queries", contest.queries)]
+def limits(contest: Contest) -> list[Limit]:
+    found = [Limit("bits", bits) for bits in contest.budgets]
+    return found if contest.queries is None else [*found, Limit("queries", contest.queries)]
 
 
-def tuned_at(contest: Contest) -> list[Place]:
+def tuned_at(contest: Contest) -> list[Limit]:
     """Where settings are chosen: at the largest budget, and for equal queries once more."""
-    return places(contest)[len(contest.budgets) - 1 :]
+    return limits(contest)[len(contest.budgets) - 1 :]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from zocosmo.compare.tables import OURS, Result
+from zocosmo.compare.tables import OURS, ContestResult
 from zocosmo.methods import METHODS
 from zocosmo.report.budget import GREATER_IS_BETTER
 from zocosmo.report.curves import BUDGET, COLOURS, NAMES, curves_of
@@ -17,7 +17,7 @@ PANEL = 4.4  # inches
 COLUMNS = 3
 
 
-def draw_field(results: Sequence[Result], to: Path) -> None:
+def draw_field(results: Sequence[ContestResult], to: Path) -> None:
     """Means over seeds; both axes are logarithmic, but that of a metric of which more is better."""
     columns = min(COLUMNS, len(results))
     looks = styles(results)
@@ -33,7 +33,7 @@ def draw_field(results: Sequence[Result], to: Path) -> None:
     save_figure(canvas, to, dpi=160)
 
 
-def draw_panel(axes: Any, result: Result, looks: dict[str, dict[str, Any]]) -> None:
+def draw_panel(axes: Any, result: ContestResult, looks: dict[str, dict[str, Any]]) -> None:
     metric = result.contest.metric
     curves = {method: paid(points) for method, (points, _) in curves_of(result.rows, metric).items()}
     lines = {method: points for method, points in curves.items() if len(points)}
@@ -57,7 +57,7 @@ def paid(points: pd.DataFrame) -> pd.DataFrame:
     return points[points["bits"] > 0]
 
 
-def styles(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
+def styles(results: Sequence[ContestResult]) -> dict[str, dict[str, Any]]:
     """A look for each method that sends anything, the same in all panels: ours thick, servers' broken."""
     kinds = {
         c.candidate.label: c.candidate.kind

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROUNDS = 10  # that states are watched for; some methods keep more as rounds go by
 
 
-class Kept(NamedTuple):
+class Footprint(NamedTuple):
     """Numbers kept from round to round, over d; and whether nodes hold different x after some round.
 
     A log cannot say the latter: it measures from a server's model, and nodes that are alike may all be a step
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 class Traits(NamedTuple):
     method: str
     server: bool
-    kept: Kept
+    kept: Footprint
     waits: float  # per round, one after the other
     bits: float  # per node and round, as all that follow
     up: float  # nan without a server
@@ -50,7 +50,7 @@ def measure_traits(plan: Plan, rows: "pd.DataFrame") -> list[Traits]:
     ]
 
 
-def from_log(part: "pd.DataFrame", server: bool, kept: Kept) -> Traits:
+def from_log(part: "pd.DataFrame", server: bool, kept: Footprint) -> Traits:
     """Averages over all rounds of the trial that got furthest."""
     last = part.iloc[int(part["round"].to_numpy().argmax())]
     rounds, n = max(int(last["round"]), 1), int(last["n"])
@@ -75,7 +75,7 @@ def start(plan: Plan, trial: Trial) -> Simulation:
     return Simulation([trial.run()], codecs=codecs, wire=plan.wire, dtype=plan.dtype, guard=plan.guard)
 
 
-def watch(simulation: Simulation, rounds: int) -> Kept:
+def watch(simulation: Simulation, rounds: int) -> Footprint:
     """The most that is kept after any of some rounds.
 
     A field is the nodes' if it looks so at all times: a record that grows may have n rows once.
@@ -92,7 +92,7 @@ def watch(simulation: Simulation, rounds: int) -> Kept:
     sizes = [{name: int(np.prod(shape)) for name, shape in now.items()} for now in seen[1:]]
     node = max(sum(size for name, size in now.items() if name in own) for now in sizes)
     public = max(sum(size for name, size in now.items() if name not in own) for now in sizes)
-    return Kept(node / n / d, public / d, apart)
+    return Footprint(node / n / d, public / d, apart)
 
 
 def shapes_of(simulation: Simulation) -> dict[str, tuple[int, ...]]:

@@ -4,18 +4,18 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from zocosmo.compare.contest import Candidate, Chosen, Contest, Place, told
+from zocosmo.compare.contest import Candidate, Chosen, Contest, Limit, told
 from zocosmo.report.budget import GREATER_IS_BETTER, cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def choose_all(rows: "pd.DataFrame", contest: Contest, place: Place) -> list[Chosen]:
-    """What the pilot of a contest says of each candidate at one place."""
-    groups = place.log(rows).groupby("method", sort=False, observed=True)
+def choose_all(rows: "pd.DataFrame", contest: Contest, limit: Limit) -> list[Chosen]:
+    """What the pilot of a contest says of each candidate at one limit."""
+    groups = limit.log(rows).groupby("method", sort=False, observed=True)
     parts = {str(method): part for method, part in groups}
-    return [choose(parts, candidate, place.most, contest.chosen_by) for candidate in contest.candidates]
+    return [choose(parts, candidate, limit.most, contest.chosen_by) for candidate in contest.candidates]
 
 
 def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, metric: str) -> Chosen:

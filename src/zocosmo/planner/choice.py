@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from zocosmo.errors import InputError, check_whole
-from zocosmo.planner.costs import Setting
+from zocosmo.planner.costs import Deployment
 
 ROUNDS = 1000  # wanted, unless the user says
 SLACK = Fraction(1, 10)  # of the wait that a transfer may add: rounds 1.1 times as long, √T down by 5 %
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 
 
 def choose_q(
-    setting: Setting, matched: Fraction, *, rounds: int | None = None, seconds: Fraction | None = None
+    setting: Deployment, matched: Fraction, *, rounds: int | None = None, seconds: Fraction | None = None
 ) -> Choice:
     """The largest q that leaves the budget enough for the rounds, or the seconds, that are wanted."""
     if rounds is not None and seconds is not None:
@@ -55,7 +55,7 @@ def choose_q(
     return Choice(max(1, limits[binding]), by_bits, by_time, binding)
 
 
-def _lasting(setting: Setting, matched: Fraction, seconds: Fraction) -> int | None:
+def _lasting(setting: Deployment, matched: Fraction, seconds: Fraction) -> int | None:
     """The largest q with budget / (m q B) ≥ seconds / (w + q B / bandwidth): bits last as long as time."""
     if not seconds > 0:
         raise InputError(f"the time to run must be above 0 seconds, got {float(seconds):g}")
@@ -65,6 +65,6 @@ def _lasting(setting: Setting, matched: Fraction, seconds: Fraction) -> int | No
     return int(setting.budget * setting.wait / (setting.value_bits * short))
 
 
-def bits_for_exposure(setting: Setting, visits: int = EXPOSURE) -> int:
+def bits_for_exposure(setting: Deployment, visits: int = EXPOSURE) -> int:
     """visits · d · B: bits per node after which a coordinate was visited so often, with any q."""
     return visits * setting.d * setting.value_bits

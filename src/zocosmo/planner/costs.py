@@ -15,14 +15,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from zocosmo.errors import InputError, check_whole
-from zocosmo.planner.network import Network, Pairing
+from zocosmo.planner.network import NetworkShape, Pairing
 from zocosmo.theory.payload import affordable_rounds, link_costs, marina_cost, marina_rounds, marina_total
 
 METHODS = ("global", "edge_local", "flooding", "dense", "indexed", "marina_type")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Deployment:
     """Where the nodes run and what they may spend: seconds, bits a second, bits per node."""
 
     d: int
@@ -66,7 +66,7 @@ def _exactly(name: str, given: Fraction | float) -> Fraction:
     return number
 
 
-class Traffic(NamedTuple):
+class RoundTraffic(NamedTuple):
     """A round of a method on the links."""
 
     message: Fraction  # bits, over a cycle where rounds differ
@@ -76,7 +76,7 @@ class Traffic(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodCost:
     """One method within the budget. Bits are per node, times in seconds."""
 
     method: str
@@ -109,31 +109,31 @@ class Row:
 
 
 def rows(
-    setting: Setting, q: int, net: Network, pairs: Pairing, seconds: Fraction | None = None
-) -> list[Row]:
+    setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, seconds: Fraction | None = None
+) -> list[MethodCost]:
     """All methods with supports of q, in the order of METHODS; no round ends after the time."""
     if check_whole("q", q, 1) > setting.d:
         raise InputError(f"a support has at most d = {setting.d} coordinates, got q = {q}; lower q")
     return [_row(setting, q, net, pairs, method, seconds) for method in METHODS]
 
 
-def traffic(setting: Setting, q: int, net: Network, pairs: Pairing, method: str) -> Traffic:
+def traffic(setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, method: str) -> RoundTraffic:
     """Messages and their sizes   [tab:public_randomness_operators, eq:appendix_sparse_costs]"""
     costs, near = link_costs(setting.d, q, setting.value_bits), (net.mean_degree, Fraction(net.max_degree), 1)
     everywhere = Fraction(net.graph.n - 1), net.load, net.diameter
     if method == "edge_local":
-        return Traffic(Fraction(costs.values), pairs.matched, Fraction(1), 1)
+        return RoundTraffic(Fraction(costs.values), pairs.matched, Fraction(1), 1)
     if method == "flooding":
-        return Traffic(Fraction(setting.flooded_bits), *everywhere)
+        return RoundTraffic(Fraction(setting.flooded_bits), *everywhere)
     if method == "marina_type":
-        return Traffic(marina_cost(setting.d, q, K=setting.period, B=setting.value_bits), *everywhere)
+        return RoundTraffic(marina_cost(setting.d, q, K=setting.period, B=setting.value_bits), *everywhere)
     bits = {"global": costs.values, "indexed": costs.coordinate_list, "dense": costs.dense}[method]
-    return Traffic(Fraction(bits), *near)
+    return RoundTraffic(Fraction(bits), *near)
 
 
 def _row(
-    setting: Setting, q: int, net: Network, pairs: Pairing, method: str, seconds: Fraction | None
-) -> Row:
+    setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, method: str, seconds: Fraction | None
+) -> MethodCost:
     use, form = traffic(setting, q, net, pairs, method), {"K": setting.period, "B": setting.value_bits}
     bits, slice_bits = use.message * use.mean, q * setting.value_bits
     queries, waiting = 2 * setting.query_time, use.stages * setting.latency
@@ -153,7 +153,7 @@ def _row(
     if seconds is not None:
         rounds = _in_time(rounds, seconds, clock)
     exposure, coverage = _visits(setting, q, pairs, method, rounds)
-    return Row(
+    return MethodCost(
         method,
         bits,
         None if method == "flooding" else use.message / slice_bits,
@@ -179,7 +179,7 @@ def _in_time(rounds: int, seconds: Fraction, clock: Callable[[int], Fraction]) -
     return low
 
 
-def _contraction(setting: Setting, q: int, net: Network, pairs: Pairing, method: str) -> float:
+def _contraction(setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, method: str) -> float:
     """p (1 − ρ²) with all neighbours, p λ₂/2 in pairs; p = q/d, and 1 for dense messages
 
     [eq:masked_contraction_witness, eq:edge_spectral_contraction]
@@ -190,7 +190,7 @@ def _contraction(setting: Setting, q: int, net: Network, pairs: Pairing, method:
     return p * (pairs.gap / 2 if method == "edge_local" else 1 - net.rho**2)
 
 
-def _visits(setting: Setting, q: int, pairs: Pairing, method: str, rounds: int) -> tuple[Fraction, float]:
+def _visits(setting: Deployment, q: int, pairs: Pairing, method: str, rounds: int) -> tuple[Fraction, float]:
     """Exposure and expected coverage, averaged over the nodes   [eq:coordinate_exposure_v24]"""
     p = Fraction(q, setting.d)
     dense = {"dense": rounds, "flooding": rounds, "marina_type": -(-rounds // setting.period)}.get(method, 0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from zocosmo.errors import GraphError
 from zocosmo.graphs.graph import Graph
-from zocosmo.planner.costs import Setting
+from zocosmo.planner.costs import Deployment
 from zocosmo.planner.network import flood_shape
 from zocosmo.theory.payload import flood_crossover
 
@@ -32,7 +32,7 @@ class Crossover(NamedTuple):
     searched: int | None  # nodes up to which graphs were measured; None: all sizes
 
 
-def crossover(setting: Setting, q: int, graph: Graph, family: Family | None = None) -> Crossover:
+def crossover(setting: Deployment, q: int, graph: Graph, family: Family | None = None) -> Crossover:
     """(N − 1) b > q B, exactly; and the clock over the graphs of a family, the one that `graph` is of."""
     bits = flood_crossover(q, B=setting.value_bits, b=setting.flooded_bits)
     if graph.name in CLOSED:
@@ -42,14 +42,14 @@ def crossover(setting: Setting, q: int, graph: Graph, family: Family | None = No
     return Crossover(bits, _searched(setting, q, family), MOST_MEASURED)
 
 
-def is_slower(setting: Setting, q: int, shape: Shape) -> bool:
+def is_slower(setting: Deployment, q: int, shape: Shape) -> bool:
     """D · latency + load · b / bandwidth > latency + q B / bandwidth"""
     stages, load = shape
     more = load * setting.flooded_bits - q * setting.value_bits
     return (stages - 1) * setting.latency + more / setting.bandwidth > 0
 
 
-def _closed(setting: Setting, q: int, shape: Callable[[int], Shape]) -> int | None:
+def _closed(setting: Deployment, q: int, shape: Callable[[int], Shape]) -> int | None:
     """Stages and load grow with n, so the first n at which a flood is slower is found by halving."""
     low, high = 1, 2
     while not is_slower(setting, q, shape(high)):
@@ -62,7 +62,7 @@ def _closed(setting: Setting, q: int, shape: Callable[[int], Shape]) -> int | No
     return high
 
 
-def _searched(setting: Setting, q: int, family: Family) -> int | None:
+def _searched(setting: Deployment, q: int, family: Family) -> int | None:
     for n in range(2, MOST_MEASURED + 1):
         try:
             graph = family(n)

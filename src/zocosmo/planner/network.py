@@ -18,7 +18,7 @@ FEWEST, MOST = 200, 4000  # rounds of the tape that an estimate looks at
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkShape:
     """A graph by its numbers."""
 
     graph: Graph
@@ -49,13 +49,13 @@ class Pairing:
         return self.name in ("alternating", "round_robin")
 
 
-def network(graph: Graph) -> Network:
+def network(graph: Graph) -> NetworkShape:
     """Measure a graph of 2 nodes or more."""
     if not 2 <= graph.n <= MOST_NODES:
         raise InputError(f"a plan is for 2 to {MOST_NODES} nodes, got {graph.n}")
     diameter, load = flood_shape(graph)
     mean = Fraction(2 * len(graph.edges), graph.n)
-    return Network(graph, mean, int(graph.degrees.max()), diameter, load, rho(metropolis(graph)))
+    return NetworkShape(graph, mean, int(graph.degrees.max()), diameter, load, rho(metropolis(graph)))
 
 
 def flood_shape(graph: Graph) -> tuple[int, Fraction]:

@@ -8,9 +8,9 @@ from typing import Any
 from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import Graph
 from zocosmo.planner.choice import EXPOSURE, ROUNDS, SLACK, Choice, bits_for_exposure, choose_q
-from zocosmo.planner.costs import Row, Setting, rows
+from zocosmo.planner.costs import Deployment, MethodCost, rows
 from zocosmo.planner.crossover import Crossover, Family, crossover
-from zocosmo.planner.network import Network, Pairing, network, pairing
+from zocosmo.planner.network import NetworkShape, Pairing, network, pairing
 from zocosmo.planner.units import show_bits, show_seconds
 
 
@@ -28,12 +28,12 @@ class Wish:
 class Outlook:
     """What a budget buys with each method, and what we would take."""
 
-    setting: Setting
+    setting: Deployment
     wish: Wish
-    net: Network
+    net: NetworkShape
     pairs: Pairing
     q: int  # that the rows are about
-    rows: list[Row]
+    rows: list[MethodCost]
     cross: Crossover
     choice: Choice
 
@@ -55,12 +55,12 @@ class Outlook:
         seconds = self.wish.seconds
         return seconds is not None and self.setting.budget >= int(seconds * self.setting.bandwidth)
 
-    def row(self, method: str) -> Row:
+    def row(self, method: str) -> MethodCost:
         return next(row for row in self.rows if row.method == method)
 
 
 def outlook(
-    setting: Setting,
+    setting: Deployment,
     graph: Graph,
     wish: Wish | None = None,
     *,
@@ -160,7 +160,7 @@ def _why_schedule(out: Outlook) -> str:
     )
 
 
-def _left(row: Row) -> str:
+def _left(row: MethodCost) -> str:
     """(1 − γ)^T, in expectation: whether nodes come together at all within the rounds that there are."""
     kept = (
         math.exp(row.rounds * math.log1p(-row.contraction)) if row.contraction < 1 else float(row.rounds < 1)
@@ -214,7 +214,7 @@ def as_report(out: Outlook) -> dict[str, Any]:
     }
 
 
-def _as_dict(row: Row) -> dict[str, Any]:
+def _as_dict(row: MethodCost) -> dict[str, Any]:
     seconds = {"queries": float(row.queries), "latency": float(row.waiting), "transfer": float(row.transfer)}
     return {
         "method": row.method,

@@ -19,7 +19,7 @@ States = Mapping[str, Array]
 Found = dict[str, Any]
 
 
-class Kept(NamedTuple):
+class StoredRun(NamedTuple):
     """What is on disk of one run."""
 
     name: str
@@ -28,7 +28,7 @@ class Kept(NamedTuple):
     states: States | None
 
 
-def compare(a: Kept, b: Kept, ignore: Sequence[str] = ()) -> Found:
+def compare(a: StoredRun, b: StoredRun, ignore: Sequence[str] = ()) -> Found:
     """Everything in which two runs differ, as plain data; NaN equals NaN in the same place."""
     rows_a, rows_b = (_by_key(each) for each in (a, b))
     names = dict.fromkeys([*rows_a.columns, *rows_b.columns])
@@ -48,7 +48,7 @@ def compare(a: Kept, b: Kept, ignore: Sequence[str] = ()) -> Found:
     }
 
 
-def _by_key(kept: Kept) -> "pd.DataFrame":
+def _by_key(kept: StoredRun) -> "pd.DataFrame":
     if missing := [key for key in KEYS if key not in kept.rows]:
         raise InputError(f"{kept.name} has no column {missing[0]!r}; is it a log of zocosmo run?")
     rows = kept.rows.set_index(KEYS)

@@ -34,7 +34,7 @@ LATEX = {
 }
 
 
-class Number(NamedTuple):
+class Digits(NamedTuple):
     """Mean and std as digits, both times 10^exponent; std is empty where there is none."""
 
     mean: str
@@ -42,8 +42,8 @@ class Number(NamedTuple):
     exponent: int
 
 
-class Entry(NamedTuple):
-    number: Number | None
+class GridEntry(NamedTuple):
+    number: Digits | None
     best: bool
     notes: str  # what follows the number, in brackets
 
@@ -52,7 +52,7 @@ class Grid(NamedTuple):
     """What a table shows, before any markup."""
 
     header: list[str]
-    rows: list[tuple[str, list[Entry]]]
+    rows: list[tuple[str, list[GridEntry]]]
     note: str
     first: str = "method"  # what rows are
 
@@ -96,9 +96,9 @@ def render_contrasts(
             places.append(place)
             if row["pairs"]:
                 span = f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]"
-                shown = Entry(Number(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
+                shown = GridEntry(Digits(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
             else:
-                shown = Entry(None, False, "no seed on which neither diverged")
+                shown = GridEntry(None, False, "no seed on which neither diverged")
             entries[row["method"], place] = shown
     if not entries:
         raise InputError(f"{baseline} is the only method here; there is nothing to compare it with")
@@ -107,7 +107,7 @@ def render_contrasts(
         "the last checkpoint" if bits is None else f"{bits:,.0f} bits per node" for bits in budgets
     )
     note = f"{metric} minus that of {baseline} at {at}: mean [95 % paired bootstrap interval] wins/pairs."
-    nothing = Entry(None, False, "")
+    nothing = GridEntry(None, False, "")
     rows = [(method, [entries.get((method, place), nothing) for place in header]) for method in methods]
     return render_grid(Grid(header, rows, note), fmt)
 
@@ -155,9 +155,9 @@ def best_mean(column: list[dict[Any, Any] | None]) -> float | None:
     return max(finite) if any(row and row["metric"] in GREATER_IS_BETTER for row in column) else min(finite)
 
 
-def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: int) -> Entry:
+def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: int) -> GridEntry:
     if row is None:
-        return Entry(None, False, "")
+        return GridEntry(None, False, "")
     notes = []
     if rounds and row["seeds"]:
         least, most = row["rounds_min"], row["rounds_max"]
@@ -167,17 +167,17 @@ def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: 
     if row["diverged"]:
         notes.append(f"({row['diverged']} diverged)")
     number = rounded(row["mean"], row["std"], digits) if row["seeds"] else None
-    return Entry(number, not row["diverged"] and row["mean"] == best, " ".join(notes))
+    return GridEntry(number, not row["diverged"] and row["mean"] == best, " ".join(notes))
 
 
-def rounded(mean: float, std: float, digits: int = 3) -> Number:
+def rounded(mean: float, std: float, digits: int = 3) -> Digits:
     """Digits up to the last shown of the std; scientific below 10^−3 and from 10^5 on.
 
     >>> rounded(0.08312, 0.00412, 1)
-    Number(mean='0.083', std='0.004', exponent=0)
+    Digits(mean='0.083', std='0.004', exponent=0)
     """
     if not math.isfinite(mean):
-        return Number(str(mean), "", 0)
+        return Digits(str(mean), "", 0)
     spread = std if math.isfinite(std) else 0.0
     exponent = order(max(abs(mean), spread))
     exponent = 0 if -3 <= exponent < 5 else exponent
@@ -185,10 +185,10 @@ def rounded(mean: float, std: float, digits: int = 3) -> Number:
     places = min(max(exponent - smallest, 0), 8)  # beyond, more digits only repeat the mean
     shown = [f"{Decimal(repr(x)).scaleb(-exponent):.{places}f}" for x in (float(mean), float(spread))]
     if not math.isfinite(std):
-        return Number(shown[0], "", exponent)
+        return Digits(shown[0], "", exponent)
     if spread and not float(shown[1]):
-        return Number(shown[0], f"{Decimal(repr(float(spread))).scaleb(-exponent):.0e}", exponent)
-    return Number(shown[0], shown[1] if spread else "0", exponent)
+        return Digits(shown[0], f"{Decimal(repr(float(spread))).scaleb(-exponent):.0e}", exponent)
+    return Digits(shown[0], shown[1] if spread else "0", exponent)
 
 
 def order(x: float) -> int:
@@ -222,7 +222,7 @@ def footnote(frame: pd.DataFrame, rounds: bool) -> str:
     return note
 
 
-def _plain(entry: Entry, mark: str = "") -> str:
+def _plain(entry: GridEntry, mark: str = "") -> str:
     if entry.number is None:
         return f"{NOTHING} {entry.notes}".rstrip()
     mean, std, exponent = entry.number
@@ -285,7 +285,7 @@ def _latex(grid: Grid) -> str:
     )
 
 
-def _latex_entry(entry: Entry) -> str:
+def _latex_entry(entry: GridEntry) -> str:
     if entry.number is None:
         return tex(_plain(entry))
     mean, std, exponent = entry.number

@@ -11,7 +11,7 @@ from zocosmo.cli.study import as_seeds
 from zocosmo.errors import InputError
 
 if TYPE_CHECKING:
-    from zocosmo_paper.audit import Verdict
+    from zocosmo_paper.audit import PlacementVerdict
 
 
 def audit(
@@ -48,7 +48,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def listing(found: "list[Verdict]") -> Table:
+def listing(found: "list[PlacementVerdict]") -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("graph", "method", "seed", "run", "queries", "states", "measures", "equal"):
         table.add_column(name)

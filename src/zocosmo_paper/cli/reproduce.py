@@ -24,7 +24,7 @@ from zocosmo.errors import InputError, check_whole
 if TYPE_CHECKING:
     from zocosmo.experiments.run import Progress as Told
     from zocosmo_paper.item import Item
-    from zocosmo_paper.run import How, Result, Tick
+    from zocosmo_paper.run import How, ItemResult, Tick
 
 OUT = Path("reproduction")
 MOST_SEEDS = 10_000
@@ -140,7 +140,7 @@ def _check(names: Sequence[str], out: Path, how: "How") -> None:
         load_plans(item, how)
 
 
-def as_report(results: Sequence["Result"], out: Path, page: Path) -> dict[str, Any]:
+def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[str, Any]:
     """Everything that was found, as plain data."""
     from zocosmo_paper.board import all_claims, counts
 
@@ -162,7 +162,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def show(results: Sequence["Result"], out: Path, page: Path) -> None:
+def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
     """The board, what does not hold first; then how many of each, and where the rest is."""
     from zocosmo_paper.board import all_claims, board, counts, ours_text
 

@@ -32,7 +32,7 @@ LONG = (2**60, 2**90)  # horizons at which lower orders are gone
 POWERS = {"G": "0.67", "S": "0.50", "I": "0.50"}  # thm:corr_core: T^(−2/3) for G, T^(−1/2) for S and I
 
 
-class Place(NamedTuple):
+class GraphCoupling(NamedTuple):
     graph: str
     coupling: str
 
@@ -45,7 +45,7 @@ class Place(NamedTuple):
         return coupling_bound(self.coupling, setting, eta=CERTIFIED, mu=MU, chi=CHI[self.graph], T=ROUNDS)
 
 
-PLACES = [Place(graph, coupling) for graph in GRAPHS for coupling in COUPLINGS]
+PLACES = [GraphCoupling(graph, coupling) for graph in GRAPHS for coupling in COUPLINGS]
 
 
 def start_gap() -> float:
@@ -135,7 +135,7 @@ def table() -> Table:
     return Table("certificates", title, columns, [_row(place) for place in PLACES], notes)
 
 
-def _row(place: Place) -> list[str]:
+def _row(place: GraphCoupling) -> list[str]:
     small, large, bound = place.certificate(CERTIFIED), place.certificate(PRACTICAL), place.bound(2.0)
     horizons = [place.bound(zeta).horizon for zeta in ZETAS]
     return [

@@ -20,7 +20,7 @@ PERIOD = 25  # of dense rounds, MARINA-type
 OPERATORS = "tab-public-randomness-operators"
 
 
-class Row(NamedTuple):
+class Fact(NamedTuple):
     """A printed number, what it is, and ours."""
 
     words: str
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     sign: str = ""  # before the number, such as ≥
 
 
-def check(rows: Sequence[Row]) -> list[Claim]:
+def check(rows: Sequence[Fact]) -> list[Claim]:
     """A verdict for each number; a sign before it is shown, and does not soften the verdict."""
     claims = [constant(row.words, row.printed, row.value, note=row.note) for row in rows]
     return [
@@ -39,18 +39,18 @@ def check(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def beside(name: str, title: str, rows: Iterable[Row], notes: str = "") -> Table:
+def beside(name: str, title: str, rows: Iterable[Fact], notes: str = "") -> Table:
     """Numbers of the paper and ours, side by side."""
     lines = [[row.words, f"{row.sign} {row.printed}".strip(), ours(row)] for row in rows]
     return Table(name, title, ["", "paper", "ours"], lines, notes)
 
 
-def both(row: Row) -> str:
+def both(row: Fact) -> str:
     """A cell of a table in the paper's layout: paper / ours."""
     return f"{row.sign} {row.printed} / {ours(row)}".strip()
 
 
-def ours(row: Row) -> str:
+def ours(row: Fact) -> str:
     """Our value in the unit that is printed."""
     return f"{exactly(100 * row.value)}%" if row.printed.endswith("%") else exactly(row.value)
 
@@ -75,26 +75,26 @@ ROUNDED = "from d rounded to 2.52M; the exact dimension gives ours"
 SHAPES = "from d rounded to 6.53B; the public layer shapes give ours, which is below the printed bound"
 
 
-def _payload_rows() -> dict[str, list[Row]]:
+def _payload_rows() -> dict[str, list[Fact]]:
     """By setting: the cells of the table in order, then what the text repeats."""
     lora, full = payload.link_costs(LORA, Q, B), payload.link_costs(FULL, Q, B)
     rounded = payload.link_costs(PRINTED_FULL, Q, B)
     return {
         "LoRA": [
-            Row("LoRA: ZO-COSMO bits", "262.1K", lora.values),
-            Row("LoRA: entropy bound", "341.6K", lora.entropy, ROUNDED, "≥"),
-            Row("LoRA: coordinate list", "442.4K", lora.coordinate_list),
-            Row("LoRA: dense", "80.6M", lora.dense, ROUNDED),
-            Row("LoRA: first dense message, in the text", "80.740M", lora.dense),
+            Fact("LoRA: ZO-COSMO bits", "262.1K", lora.values),
+            Fact("LoRA: entropy bound", "341.6K", lora.entropy, ROUNDED, "≥"),
+            Fact("LoRA: coordinate list", "442.4K", lora.coordinate_list),
+            Fact("LoRA: dense", "80.6M", lora.dense, ROUNDED),
+            Fact("LoRA: first dense message, in the text", "80.740M", lora.dense),
         ],
         "full model": [
-            Row("full model: ZO-COSMO bits", "262.1K", full.values),
-            Row("full model: entropy bound at d = 6,525,621,760", "434.6K", full.entropy, SHAPES, "≥"),
-            Row("full model: coordinate list", "532.5K", full.coordinate_list),
-            Row("full model: dense", "2.09e11", full.dense),
-            Row("full model: entropy bound at d = 6.53B, as printed", "434.6K", rounded.entropy, sign="≥"),
-            Row("full model: index bits, in the text", "270336", full.coordinate_list - full.values),
-            Row("full model: value bits, in the text", "262144", full.values),
+            Fact("full model: ZO-COSMO bits", "262.1K", full.values),
+            Fact("full model: entropy bound at d = 6,525,621,760", "434.6K", full.entropy, SHAPES, "≥"),
+            Fact("full model: coordinate list", "532.5K", full.coordinate_list),
+            Fact("full model: dense", "2.09e11", full.dense),
+            Fact("full model: entropy bound at d = 6.53B, as printed", "434.6K", rounded.entropy, sign="≥"),
+            Fact("full model: index bits, in the text", "270336", full.coordinate_list - full.values),
+            Fact("full model: value bits, in the text", "262144", full.values),
         ],
     }
 
@@ -130,10 +130,10 @@ SHARES = {  # by bits of a value
 def find_shares(evidence: Evidence) -> Findings:
     rows, lines = [], []
     for name, (d, bits, shares) in SHARES.items():
-        rows.append(Row(f"{name}: ⌈log₂ d⌉", bits, payload.index_bits(d)))
+        rows.append(Fact(f"{name}: ⌈log₂ d⌉", bits, payload.index_bits(d)))
         for width, printed in shares.items():
             words = f"{name}: index share, values of {width} bit" + ("s" if width > 1 else "")
-            rows.append(Row(words, printed, payload.index_share(d, width)))
+            rows.append(Fact(words, printed, payload.index_share(d, width)))
         lines.append([name, f"{d:,}", *map(both, rows[-1 - len(shares) :])])
     columns = ["setting", "d", "⌈log₂ d⌉", *(f"B = {width}" for width in SHARES["LoRA"][2])]
     title = "Share of an indexed message that is indices, paper / ours"
@@ -146,33 +146,33 @@ def find_shares(evidence: Evidence) -> Findings:
 MULTIPLIERS = {"LoRA": (LORA, "1.69", "13.94"), "full model": (FULL, "2.03", "3.19e4")}
 
 
-def _multiplier_rows(name: str) -> list[Row]:
+def _multiplier_rows(name: str) -> list[Fact]:
     d, indexed, marina = MULTIPLIERS[name]
     ours = payload.marina_multiplier(d, Q, K=PERIOD, B=B)
     return [
-        Row(f"{name}: indexed multiplier", indexed, payload.reuse_multiplier(d, K=1, B=B)),
-        Row(f"{name}: MARINA-type multiplier, K = {PERIOD}", marina, ours),
+        Fact(f"{name}: indexed multiplier", indexed, payload.reuse_multiplier(d, K=1, B=B)),
+        Fact(f"{name}: MARINA-type multiplier, K = {PERIOD}", marina, ours),
     ]
 
 
-def _reuse_rows() -> list[Row]:
+def _reuse_rows() -> list[Fact]:
     return [
-        Row(f"full model: one coordinate list, K = {K}", printed, payload.reuse_multiplier(FULL, K=K, B=B))
+        Fact(f"full model: one coordinate list, K = {K}", printed, payload.reuse_multiplier(FULL, K=K, B=B))
         for K, printed in ((1, "2.03"), (10, "1.10"), (50, "1.02"))
     ]
 
 
-def _total_rows() -> list[Row]:
+def _total_rows() -> list[Fact]:
     """Mbit on a link after 100 rounds   [tab:qwen_two_worker_lora]"""
     T, costs = 100, payload.link_costs(LORA, Q, B)
     values, indexed = T * costs.values, T * costs.coordinate_list
     marina = payload.marina_total(LORA, Q, K=PERIOD, T=T, B=B)
     return [
-        Row("100 LoRA rounds: ZO-COSMO", "26.2M", values),
-        Row("100 LoRA rounds: indexed Rand-k", "44.2M", indexed),
-        Row("100 LoRA rounds: MARINA-type", "365.4M", marina),
-        Row("100 LoRA rounds: indexed, relative", "1.69", Fraction(indexed, values)),
-        Row("100 LoRA rounds: MARINA-type, relative", "13.94", Fraction(marina, values)),
+        Fact("100 LoRA rounds: ZO-COSMO", "26.2M", values),
+        Fact("100 LoRA rounds: indexed Rand-k", "44.2M", indexed),
+        Fact("100 LoRA rounds: MARINA-type", "365.4M", marina),
+        Fact("100 LoRA rounds: indexed, relative", "1.69", Fraction(indexed, values)),
+        Fact("100 LoRA rounds: MARINA-type, relative", "13.94", Fraction(marina, values)),
     ]
 
 
@@ -205,25 +205,25 @@ def _rounds_on(graph: Graph, protocol: str) -> int:
     return payload.affordable_rounds(SHORT, bits)
 
 
-def _budget_rows() -> list[Row]:
+def _budget_rows() -> list[Fact]:
     costs = payload.link_costs(LORA, Q, B)
     indexed = payload.affordable_rounds(SHORT, costs.coordinate_list)
     spent = indexed * costs.coordinate_list
     return [
-        Row("short LoRA budget", "26.214M", SHORT),
-        Row("26.214 Mbit: rounds of values", "100", payload.affordable_rounds(SHORT, costs.values)),
-        Row("26.214 Mbit: rounds with indices", "59", indexed),
-        Row("26.214 Mbit: spent by 59 indexed rounds", "26.100M", spent),
-        Row("26.214 Mbit: share left unused by them", "0.44%", Fraction(SHORT - spent, SHORT)),
-        Row("26.214 Mbit: rounds of MARINA-type", "0", payload.marina_rounds(SHORT, LORA, Q, K=PERIOD, B=B)),
-        Row("26.214 Mbit: global rounds, complete graph of 4", "33", _rounds_on(complete(4), "global")),
-        Row("26.214 Mbit: global rounds, complete graph of 8", "14", _rounds_on(complete(8), "global")),
-        Row("26.214 Mbit: global rounds, ring of 4", "50", _rounds_on(ring(4), "global")),
-        Row("26.214 Mbit: global rounds, ring of 8", "50", _rounds_on(ring(8), "global")),
-        Row("26.214 Mbit: edge-local rounds, ring of 8", "100", _rounds_on(ring(8), "edge_local")),
-        Row("long LoRA budget", "403.702M", LONG),
-        Row("403.702 Mbit: rounds of values", "1540", payload.affordable_rounds(LONG, costs.values)),
-        Row(
+        Fact("short LoRA budget", "26.214M", SHORT),
+        Fact("26.214 Mbit: rounds of values", "100", payload.affordable_rounds(SHORT, costs.values)),
+        Fact("26.214 Mbit: rounds with indices", "59", indexed),
+        Fact("26.214 Mbit: spent by 59 indexed rounds", "26.100M", spent),
+        Fact("26.214 Mbit: share left unused by them", "0.44%", Fraction(SHORT - spent, SHORT)),
+        Fact("26.214 Mbit: rounds of MARINA-type", "0", payload.marina_rounds(SHORT, LORA, Q, K=PERIOD, B=B)),
+        Fact("26.214 Mbit: global rounds, complete graph of 4", "33", _rounds_on(complete(4), "global")),
+        Fact("26.214 Mbit: global rounds, complete graph of 8", "14", _rounds_on(complete(8), "global")),
+        Fact("26.214 Mbit: global rounds, ring of 4", "50", _rounds_on(ring(4), "global")),
+        Fact("26.214 Mbit: global rounds, ring of 8", "50", _rounds_on(ring(8), "global")),
+        Fact("26.214 Mbit: edge-local rounds, ring of 8", "100", _rounds_on(ring(8), "edge_local")),
+        Fact("long LoRA budget", "403.702M", LONG),
+        Fact("403.702 Mbit: rounds of values", "1540", payload.affordable_rounds(LONG, costs.values)),
+        Fact(
             "403.702 Mbit: rounds with indices", "912", payload.affordable_rounds(LONG, costs.coordinate_list)
         ),
     ]
@@ -234,20 +234,20 @@ def _budget_rows() -> list[Row]:
 MOST_ROUNDS = 10_000  # horizons that the bound is tried at, one by one
 
 
-def _seed_rows() -> list[Row]:
+def _seed_rows() -> list[Fact]:
     horizons = range(1, MOST_ROUNDS + 1)
     counter = max(Fraction(payload.sync_bits(T), T) for T in horizons)
     above = max(payload.seed_cost(Q, T=T, B=B) - Q * B - Fraction(128, T) for T in horizons)
     full = payload.link_costs(FULL, Q, B)
     return [
-        Row(f"most counter bits a round, T up to {MOST_ROUNDS:,}", "0.32", counter),
-        Row(f"most bits a round above 128/T, T up to {MOST_ROUNDS:,}", "0.32", above, sign="≤"),
-        Row("full model: value bits a round", "262144", full.values),
-        Row("full model: index bits a round", "270336", full.coordinate_list - full.values),
+        Fact(f"most counter bits a round, T up to {MOST_ROUNDS:,}", "0.32", counter),
+        Fact(f"most bits a round above 128/T, T up to {MOST_ROUNDS:,}", "0.32", above, sign="≤"),
+        Fact("full model: value bits a round", "262144", full.values),
+        Fact("full model: index bits a round", "270336", full.coordinate_list - full.values),
     ]
 
 
-def listed(name: str, title: str, rows: Callable[[], list[Row]]) -> Callable[[Evidence], Findings]:
+def listed(name: str, title: str, rows: Callable[[], list[Fact]]) -> Callable[[Evidence], Findings]:
     """What finds a list of constants and shows it as one table."""
 
     def find(evidence: Evidence) -> Findings:

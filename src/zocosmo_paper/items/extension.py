@@ -20,7 +20,7 @@ from zocosmo_paper.items.studies import (
     ROW_COLUMNS,
     SEEDS,
     Array,
-    Row,
+    Quote,
     Spot,
     by_spot,
     close,
@@ -62,11 +62,11 @@ MATCHED = Update("first step matched", 0.5, 0.9, 10)
 UPDATES = (EXACT_QUERIES, NOISY, MOMENTUM, MATCHED)
 
 
-def _row(update: Update, graph: str, coupling: str, printed: Printed, *, below: bool) -> Row:
+def _row(update: Update, graph: str, coupling: str, printed: Printed, *, below: bool) -> Quote:
     words = f"F of {coupling}: {graph}, {update.name}"
     other = update.spot(graph, "I" if coupling == "G" else "G")
     tailed = update is MATCHED and coupling == "G"  # mean-square unstable at eta 0.04
-    return Row(words, update.spot(graph, coupling), printed, other, below, log_normal=tailed)
+    return Quote(words, update.spot(graph, coupling), printed, other, below, log_normal=tailed)
 
 
 PRINTED = (  # omega 0.6, zeta 2, base step 0.004

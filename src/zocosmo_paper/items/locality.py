@@ -21,7 +21,7 @@ GLOBAL, EDGE, FLOOD = "global support", "edge-local support", "seed–scalar flo
 ALL, COMMON, OWN = "all-neighbour, common", "matching, common", "matching, edge-local"
 
 
-class Entry(NamedTuple):
+class RingCell(NamedTuple):
     """A cell as printed: mean, std, and the rounds in parentheses where there are any."""
 
     mean: str
@@ -38,24 +38,24 @@ class Entry(NamedTuple):
 
 RINGS = {  # tab:appendix_support_locality
     8: {
-        GLOBAL: Entry("0.0625", "0.0017", 970),
-        EDGE: Entry("0.0530", "0.0013", 1950),
-        FLOOD: Entry("0.0558", "0.0007", 1480),
+        GLOBAL: RingCell("0.0625", "0.0017", 970),
+        EDGE: RingCell("0.0530", "0.0013", 1950),
+        FLOOD: RingCell("0.0558", "0.0007", 1480),
     },
     16: {
-        GLOBAL: Entry("0.0643", "0.0003", 970),
-        EDGE: Entry("0.0546", "0.0017", 1950),
-        FLOOD: Entry("0.0692", "0.0016", 690),
+        GLOBAL: RingCell("0.0643", "0.0003", 970),
+        EDGE: RingCell("0.0546", "0.0017", 1950),
+        FLOOD: RingCell("0.0692", "0.0016", 690),
     },
     32: {
-        GLOBAL: Entry("0.0650", "0.0010", 970),
-        EDGE: Entry("0.0554", "0.0006", 1950),
-        FLOOD: Entry("0.0971", "0.0012", 330),
+        GLOBAL: RingCell("0.0650", "0.0010", 970),
+        EDGE: RingCell("0.0554", "0.0006", 1950),
+        FLOOD: RingCell("0.0971", "0.0012", 330),
     },
     64: {
-        GLOBAL: Entry("0.0649", "0.0010", 970),
-        EDGE: Entry("0.0552", "0.0004", 1950),
-        FLOOD: Entry("0.1593", "0.0021", 160),
+        GLOBAL: RingCell("0.0649", "0.0010", 970),
+        EDGE: RingCell("0.0552", "0.0004", 1950),
+        FLOOD: RingCell("0.1593", "0.0021", 160),
     },
 }
 ROUND_BITS = {
@@ -64,9 +64,17 @@ ROUND_BITS = {
     FLOOD: "672",
 }  # per node at N = 8; the flood's are (N − 1)(64 + 32)
 MATCHED = {  # tab:matching_synthetic_v19, but for its first two cells, which are below
-    4: {OWN: Entry("0.0466", "0.0017")},
-    8: {ALL: Entry("0.0626", "0.0017"), COMMON: Entry("0.0520", "0.0013"), OWN: Entry("0.0529", "0.0013")},
-    16: {ALL: Entry("0.0644", "0.0003"), COMMON: Entry("0.0543", "0.0015"), OWN: Entry("0.0545", "0.0017")},
+    4: {OWN: RingCell("0.0466", "0.0017")},
+    8: {
+        ALL: RingCell("0.0626", "0.0017"),
+        COMMON: RingCell("0.0520", "0.0013"),
+        OWN: RingCell("0.0529", "0.0013"),
+    },
+    16: {
+        ALL: RingCell("0.0644", "0.0003"),
+        COMMON: RingCell("0.0543", "0.0015"),
+        OWN: RingCell("0.0545", "0.0017"),
+    },
 }
 UNSTABLE = {ALL: "(1.18 ± 2.63)e86", COMMON: "(7.61 ± 17.01)e106"}  # N = 4, all five seeds in the mean
 LOST, SEEDS = 1, 5  # "unstable on one of five seeds"
@@ -100,7 +108,7 @@ def find_locality(evidence: Evidence) -> Findings:
     return Findings(claims, [_locality_table(found)], [_picture(log, found)])
 
 
-def _figure(n: int, method: str, entry: Entry, ours: Cell, *, ordered: bool) -> Claim:
+def _figure(n: int, method: str, entry: RingCell, ours: Cell, *, ordered: bool) -> Claim:
     note = (
         f"{100 * (ours.mean / entry.number.mean - 1):+.1f} % off".replace("-", "−")
         if ours.values

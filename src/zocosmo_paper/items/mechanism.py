@@ -24,7 +24,7 @@ from zocosmo_paper.items.studies import (
     D,
     N,
     Q,
-    Row,
+    Quote,
     Spot,
     by_spot,
     close,
@@ -47,8 +47,8 @@ PAIRED_ROUNDS = 200  # of each seed, in which streams are compared
 
 _G, _I = (Spot("complete", coupling, PRACTICAL, 2.0) for coupling in "GI")
 PRINTED = (  # appendix:correlation_experiments
-    Row("F of G: complete, zeta 2, eta 0.004", _G, Printed(1.160e-7, 0.421e-7, SEEDS), _I, log_normal=True),
-    Row("F of I: complete, zeta 2, eta 0.004", _I, Printed(0.01118, 0.00309, SEEDS), _G, below=False),
+    Quote("F of G: complete, zeta 2, eta 0.004", _G, Printed(1.160e-7, 0.421e-7, SEEDS), _I, log_normal=True),
+    Quote("F of I: complete, zeta 2, eta 0.004", _I, Printed(0.01118, 0.00309, SEEDS), _G, below=False),
 )
 FIGURES = (  # fig:corr_objective_practical, and three without a label
     ("corr-objective-practical", "objective", PRACTICAL, "Objective gap at eta 0.004, not certified"),

@@ -1,7 +1,7 @@
 """The studies of Qwen2-7B: what is printed, and where it stands in the logs of configs/model."""
 
 from zocosmo_paper.item import Item
-from zocosmo_paper.model import At, Number, Order, Study
+from zocosmo_paper.model import At, Mean, ModelStudy, Order
 
 SHORT, LONG = 26_214_400, 403_701_760  # bits per node: 100 and 1,540 rounds of 8,192 values in 32 bits
 COSMO, EXPLICIT, AWARE = "ZO-COSMO", "explicit-index Rand-k", "seed-aware Rand-k"
@@ -25,18 +25,18 @@ def ring(method: str, metric: str = "accuracy", *, bits: int | None = None, at: 
     return At("ring", method, metric, bits, at)
 
 
-DIAGNOSTICS = Study(
+DIAGNOSTICS = ModelStudy(
     "qwen-diagnostics",
     "Qwen2-7B on QNLI at 26.214 Mbit: values, indices, seeds",
     ("tab:qwen_diagnostics", "tab:qwen_qnli_equal_rounds", "fig:qwen_two_worker_qnli"),
     "At equal bits, values alone buy 100 rounds where explicit indices buy 59, and are more accurate.",
     ("qwen_diagnostics",),
     (
-        Number("accuracy (%) at the budget, explicit indices", 61.75, 3.41, two(EXPLICIT, bits=SHORT), 10),
-        Number("accuracy (%) at the budget, seed-aware Rand-k", 66.48, 7.36, two(AWARE, bits=SHORT), 10),
-        Number("accuracy (%) at the budget, ZO-COSMO", 65.40, 3.57, two(COSMO, bits=SHORT), 10),
-        Number("query loss at 100 rounds, Rand-k", 6.700, 0.178, two(EXPLICIT, "local", at=100), 10),
-        Number("query loss at 100 rounds, ZO-COSMO", 6.609, 0.190, two(COSMO, "local", at=100), 10),
+        Mean("accuracy (%) at the budget, explicit indices", 61.75, 3.41, two(EXPLICIT, bits=SHORT), 10),
+        Mean("accuracy (%) at the budget, seed-aware Rand-k", 66.48, 7.36, two(AWARE, bits=SHORT), 10),
+        Mean("accuracy (%) at the budget, ZO-COSMO", 65.40, 3.57, two(COSMO, bits=SHORT), 10),
+        Mean("query loss at 100 rounds, Rand-k", 6.700, 0.178, two(EXPLICIT, "local", at=100), 10),
+        Mean("query loss at 100 rounds, ZO-COSMO", 6.609, 0.190, two(COSMO, "local", at=100), 10),
     ),
     (
         Order(
@@ -54,16 +54,16 @@ DIAGNOSTICS = Study(
     ),
     ours=OURS,
 )
-MOMENTUM = Study(
+MOMENTUM = ModelStudy(
     "qwen-momentum",
     "Qwen2-7B on QNLI: momentum and the first step",
     ("tab:qwen_qnli_momentum_ablation",),
     "Momentum is more accurate than none at the same first step; at the same nominal step none is lost.",
     ("qwen_qnli_momentum_ablation",),
     (
-        Number("accuracy (%), β = 0, same nominal step", 50.40, 0.61, two("same nominal step"), 10),
-        Number("accuracy (%), β = 0, same first step", 61.48, 3.31, two("matched first step"), 10),
-        Number("accuracy (%), β = 0.9", 65.40, 3.57, two(COSMO), 10),
+        Mean("accuracy (%), β = 0, same nominal step", 50.40, 0.61, two("same nominal step"), 10),
+        Mean("accuracy (%), β = 0, same first step", 61.48, 3.31, two("matched first step"), 10),
+        Mean("accuracy (%), β = 0.9", 65.40, 3.57, two(COSMO), 10),
     ),
     (
         Order(
@@ -75,20 +75,20 @@ MOMENTUM = Study(
     ),
     ours=OURS,
 )
-LORA = Study(
+LORA = ModelStudy(
     "qwen-sst2",
     "Qwen2-7B on SST-2: two nodes, 100 rounds",
     ("tab:qwen_two_worker_lora", "fig:qwen_two_worker_sst2", "fig:qwen_training_restored"),
     "All methods stay near the model's ceiling; ZO-COSMO does so with the fewest bits.",
     ("qwen_two_worker_lora",),
     (
-        Number("accuracy (%) at 100 rounds, ZO-COSMO", 94.13, 0.42, two(COSMO)),
-        Number("accuracy (%) at 100 rounds, indexed Rand-k", 94.15, 0.63, two(RAND)),
-        Number("accuracy (%) at 100 rounds, ZO-MARINA-type", 94.84, 0.24, two(MARINA)),
-        Number("query loss at 100 rounds, ZO-COSMO", 0.741, 0.165, two(COSMO, "local")),
-        Number("query loss at 100 rounds, indexed Rand-k", 0.725, 0.060, two(RAND, "local")),
-        Number("query loss at 100 rounds, ZO-MARINA-type", 0.976, 0.301, two(MARINA, "local")),
-        Number("accuracy (%) at 26.214 Mbit, indexed Rand-k", 94.56, 0.75, two(RAND, bits=SHORT)),
+        Mean("accuracy (%) at 100 rounds, ZO-COSMO", 94.13, 0.42, two(COSMO)),
+        Mean("accuracy (%) at 100 rounds, indexed Rand-k", 94.15, 0.63, two(RAND)),
+        Mean("accuracy (%) at 100 rounds, ZO-MARINA-type", 94.84, 0.24, two(MARINA)),
+        Mean("query loss at 100 rounds, ZO-COSMO", 0.741, 0.165, two(COSMO, "local")),
+        Mean("query loss at 100 rounds, indexed Rand-k", 0.725, 0.060, two(RAND, "local")),
+        Mean("query loss at 100 rounds, ZO-MARINA-type", 0.976, 0.301, two(MARINA, "local")),
+        Mean("accuracy (%) at 26.214 Mbit, indexed Rand-k", 94.56, 0.75, two(RAND, bits=SHORT)),
     ),
     (
         Order(
@@ -100,24 +100,24 @@ LORA = Study(
     ),
     ours={**OURS, "step of the dense baseline": "that of ZO-COSMO"},
 )
-TOPOLOGY = Study(
+TOPOLOGY = ModelStudy(
     "qwen-topology",
     "Qwen2-7B on QNLI: 2, 4 and 8 nodes, complete graphs and rings",
     ("fig:qwen_multi_agent",),
     "More passes of mixing leave less disagreement; accuracy does not always gain.",
     ("qwen_multi_agent", "qwen_multi_agent_ring4", "qwen_multi_agent_ring8"),
     (
-        Number("accuracy (%), complete graph of 2", 66.96, 3.57, At("complete n=2", "cosmo")),
-        Number("accuracy (%), complete graph of 4", 66.66, 5.31, At("complete n=4", "cosmo")),
-        Number("accuracy (%), complete graph of 8", 63.92, 1.93, At("complete n=8", "cosmo")),
-        Number("accuracy (%), ring of 4", 62.10, 4.58, At("ring n=4", "cosmo")),
-        Number("accuracy (%), ring of 8", 62.54, 1.85, At("ring n=8", "cosmo")),
-        Number("accuracy (%), ring of 4, two passes", 61.19, 1.93, At("ring", "cosmo", config=1)),
-        Number("accuracy (%), ring of 8, four passes", 62.97, 2.33, At("ring", "cosmo", config=2)),
-        Number("RMS disagreement, ring of 4", 0.00595, 0.00018, At("ring n=4", "cosmo", "rms")),
-        Number("RMS disagreement, ring of 8", 0.01043, 0.00076, At("ring n=8", "cosmo", "rms")),
-        Number("RMS, ring of 4, two passes", 0.00192, 0.00005, At("ring", "cosmo", "rms", config=1)),
-        Number("RMS, ring of 8, four passes", 0.00446, 0.00028, At("ring", "cosmo", "rms", config=2)),
+        Mean("accuracy (%), complete graph of 2", 66.96, 3.57, At("complete n=2", "cosmo")),
+        Mean("accuracy (%), complete graph of 4", 66.66, 5.31, At("complete n=4", "cosmo")),
+        Mean("accuracy (%), complete graph of 8", 63.92, 1.93, At("complete n=8", "cosmo")),
+        Mean("accuracy (%), ring of 4", 62.10, 4.58, At("ring n=4", "cosmo")),
+        Mean("accuracy (%), ring of 8", 62.54, 1.85, At("ring n=8", "cosmo")),
+        Mean("accuracy (%), ring of 4, two passes", 61.19, 1.93, At("ring", "cosmo", config=1)),
+        Mean("accuracy (%), ring of 8, four passes", 62.97, 2.33, At("ring", "cosmo", config=2)),
+        Mean("RMS disagreement, ring of 4", 0.00595, 0.00018, At("ring n=4", "cosmo", "rms")),
+        Mean("RMS disagreement, ring of 8", 0.01043, 0.00076, At("ring n=8", "cosmo", "rms")),
+        Mean("RMS, ring of 4, two passes", 0.00192, 0.00005, At("ring", "cosmo", "rms", config=1)),
+        Mean("RMS, ring of 8, four passes", 0.00446, 0.00028, At("ring", "cosmo", "rms", config=2)),
     ),
     (
         Order(
@@ -135,14 +135,14 @@ TOPOLOGY = Study(
     ),
     ours={**OURS, "disagreement": "over all coordinates, where the paper samples 2,048"},
 )
-EDGE_LOCAL = Study(
+EDGE_LOCAL = ModelStudy(
     "qwen-edge-local",
     "Qwen2-7B on QNLI: edge-local against global support at 26.214 Mbit per node",
     ("fig:qwen_edge_local",),
     "Matching buys 100 rounds where mixing with all neighbours buys 14 to 50, and is more accurate.",
     ("qwen_edge_local",),
     tuple(
-        Number(f"accuracy (%), {graph} of 8, {method}", mean, std, At(f"{graph} n=8", method, bits=SHORT))
+        Mean(f"accuracy (%), {graph} of 8, {method}", mean, std, At(f"{graph} n=8", method, bits=SHORT))
         for graph, method, mean, std in (
             ("complete", "global", 61.44, 0.24),
             ("complete", CHARGED, 62.16, 1.19),
@@ -169,17 +169,17 @@ EDGE_LOCAL = Study(
     ),
     ours=OURS,
 )
-SCHEDULING = Study(
+SCHEDULING = ModelStudy(
     "qwen-scheduling",
     "Qwen2-7B on QNLI: matching against all neighbours, same directions",
     ("appendix:qwen_long_correlation",),
     "With the correlation of queries held fixed, matching has less label NLL at equal bits.",
     ("qwen_long_correlation",),
     (
-        Number("NLL, all neighbours", 0.6472, 0.0231, ring("all-neighbour", "objective", bits=SHORT)),
-        Number("NLL, matching", 0.5902, 0.0474, ring("matching G", "objective", bits=SHORT)),
-        Number("accuracy (%), all neighbours", 60.18, 1.86, ring("all-neighbour", bits=SHORT)),
-        Number("accuracy (%), matching", 64.58, 5.40, ring("matching G", bits=SHORT)),
+        Mean("NLL, all neighbours", 0.6472, 0.0231, ring("all-neighbour", "objective", bits=SHORT)),
+        Mean("NLL, matching", 0.5902, 0.0474, ring("matching G", "objective", bits=SHORT)),
+        Mean("accuracy (%), all neighbours", 60.18, 1.86, ring("all-neighbour", bits=SHORT)),
+        Mean("accuracy (%), matching", 64.58, 5.40, ring("matching G", bits=SHORT)),
     ),
     (
         Order(
@@ -191,7 +191,7 @@ SCHEDULING = Study(
     ),
     ours=OURS,
 )
-MATCHING = Study(
+MATCHING = ModelStudy(
     "qwen-couplings",
     "Qwen2-7B on QNLI: couplings G, S and I to 1,540 rounds",
     ("fig:qwen_matching_v27", "appendix:qwen_long_correlation"),
@@ -199,15 +199,15 @@ MATCHING = Study(
     ("qwen_matching_v27",),
     (
         *(
-            Number(f"accuracy (%) at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", at=1540))
+            Mean(f"accuracy (%) at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", at=1540))
             for c, mean, std in (("G", 74.07, 2.58), ("S", 77.82, 2.80), ("I", 75.97, 2.75))
         ),
         *(
-            Number(f"NLL at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", "objective", at=1540))
+            Mean(f"NLL at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", "objective", at=1540))
             for c, mean, std in (("G", 0.528, 0.022), ("S", 0.501, 0.031), ("I", 0.528, 0.028))
         ),
         *(
-            Number(f"accuracy (%) at 1,540 rounds, {c}, constant", mean, std, ring(f"{CONSTANT}{c}", at=1540))
+            Mean(f"accuracy (%) at 1,540 rounds, {c}, constant", mean, std, ring(f"{CONSTANT}{c}", at=1540))
             for c, mean, std in (("G", 50.12, 0.69), ("S", 49.72, 0.23), ("I", 50.00, 0.96))
         ),
     ),
@@ -243,15 +243,15 @@ MATCHING = Study(
     ),
     ours=OURS,
 )
-REENCODING = Study(
+REENCODING = ModelStudy(
     "qwen-reencoding",
     "Qwen2-7B on QNLI: the same trajectories with values and with indices",
     ("appendix:qwen_long_correlation",),
     "At 403.702 Mbit per node values alone buy 1,540 rounds where indices buy 912, and I is more accurate.",
     ("qwen_reencoding",),
     (
-        Number("accuracy (%), I, indices", 73.36, 4.04, ring(f"{INDEXED}I", bits=LONG)),
-        Number("accuracy (%), I, values", 75.97, 2.75, ring(f"{VALUES}I", bits=LONG)),
+        Mean("accuracy (%), I, indices", 73.36, 4.04, ring(f"{INDEXED}I", bits=LONG)),
+        Mean("accuracy (%), I, values", 75.97, 2.75, ring(f"{VALUES}I", bits=LONG)),
     ),
     (
         Order(
@@ -263,29 +263,29 @@ REENCODING = Study(
     ),
     ours=OURS,
 )
-FULL = Study(
+FULL = ModelStudy(
     "qwen-full-model",
     "Qwen2-7B on SST-2: 6.5 billion weights, one node",
     ("tab:qwen_indexed_sparse", "fig:qwen_stable"),
     "200 sparse rounds over all weights but embeddings and head keep, and slightly raise, the accuracy.",
     ("qwen_indexed_sparse",),
-    (Number("accuracy (%) after 200 rounds", 95.03, 0.13, two("cosmo", at=200), 3),),
+    (Mean("accuracy (%) after 200 rounds", 95.03, 0.13, two("cosmo", at=200), 3),),
     (Order("200 rounds beat none", "94.84 → 95.03 ± 0.13", two("cosmo", at=200), two("cosmo", at=0)),),
     ours={**OURS, "the row of a large step": "left out: the paper does not say how large"},
 )
-SCREEN = Study(
+SCREEN = ModelStudy(
     "qwen-task-screen",
     "Qwen2-7B: the choice of the task",
     ("tab:qwen_task_selection",),
     "Of four tasks the rule selects QNLI: the most validation rows among those between 55 and 90 %.",
     (),
     tuple(
-        Number(f"accuracy (%) before training, {task}", mean, float("nan"), At("", task), 1)
+        Mean(f"accuracy (%) before training, {task}", mean, float("nan"), At("", task), 1)
         for task, mean in (("QNLI", 60.79), ("BoolQ", 81.01), ("MRPC", 69.12), ("RTE", 78.34))
     ),
     command="zocosmo screen --model NAME",
 )
-AUDIT = Study(
+AUDIT = ModelStudy(
     "qwen-placement",
     "Qwen2-7B: the placement audit",
     ("appendix:experimental_details",),

@@ -38,7 +38,7 @@ PRINTED = {  # appendix:correlation_experiments: V at H² = 0, 3 and 15
 WHAT = {"V": "error of the averaged update", "U": "disagreement injected"}
 
 Array = NDArray[np.float64]
-Place = tuple[str, str, int]  # V or U, coupling, H²
+MomentKey = tuple[str, str, int]  # V or U, coupling, H²
 
 
 class Drawn(NamedTuple):
@@ -82,9 +82,9 @@ def applied(coupling: str, seed: int, draws: int, rows: Array) -> Array:
     return found
 
 
-def measure(seeds: Sequence[int], draws: int) -> dict[Place, Drawn]:
+def measure(seeds: Sequence[int], draws: int) -> dict[MomentKey, Drawn]:
     """V and U of every draw; levels share directions, and so do the couplings what they can."""
-    found: dict[Place, list[Array]] = {}
+    found: dict[MomentKey, list[Array]] = {}
     for seed in seeds:
         a, apart = frozen(seed)
         for coupling in COUPLINGS:
@@ -108,7 +108,7 @@ def find(evidence: Evidence) -> Findings:
     return findings(measure(seeds, DRAWS))
 
 
-def findings(found: dict[Place, Drawn]) -> Findings:
+def findings(found: dict[MomentKey, Drawn]) -> Findings:
     claims = [*predicted(), measured(found), *orderings(found)]
     return Findings(claims, [table(found)], [picture(found)])
 
@@ -125,7 +125,7 @@ def predicted() -> list[Claim]:
     return claims
 
 
-def measured(found: dict[Place, Drawn]) -> Claim:
+def measured(found: dict[MomentKey, Drawn]) -> Claim:
     """All moments at once, with a tolerance for as many: the paper prints none of its own draws."""
     far = {place: drawn.distance for place, drawn in found.items()}
     which, coupling, level = max(far, key=lambda place: far[place])
@@ -137,7 +137,7 @@ def measured(found: dict[Place, Drawn]) -> Claim:
     return claim._replace(seeds=len(found["V", "G", 0].draws))
 
 
-def orderings(found: dict[Place, Drawn]) -> list[Claim]:
+def orderings(found: dict[MomentKey, Drawn]) -> list[Claim]:
     """I, S, G in V below the crossing and G, S, I above it; in U the other way round."""
     paper = "all three intersect at H2 = 3, with the complementary ordering in disagreement injection"
     claims = []
@@ -148,7 +148,7 @@ def orderings(found: dict[Place, Drawn]) -> list[Claim]:
     return claims
 
 
-def table(found: dict[Place, Drawn]) -> Table:
+def table(found: dict[MomentKey, Drawn]) -> Table:
     columns = ("H2", "coupling", "V, paper", "V, closed form", "V, drawn", "U, closed form", "U, drawn")
     rows = [
         [
@@ -174,7 +174,7 @@ def shown(drawn: Drawn) -> str:
     return text(float(means.mean()), float(means.std(ddof=1)) if len(means) > 1 else math.nan, 2)
 
 
-def picture(found: dict[Place, Drawn]) -> Picture:
+def picture(found: dict[MomentKey, Drawn]) -> Picture:
     ends = [
         f"{which} of {coupling} from {float(exact(which, coupling, LEVELS[0])):g} to "
         f"{float(exact(which, coupling, LEVELS[-1])):g}"
@@ -186,7 +186,7 @@ def picture(found: dict[Place, Drawn]) -> Picture:
     return Picture("corr-moments", title, said + "; ".join(ends) + ".", lambda to: draw(found, to))
 
 
-def draw(found: dict[Place, Drawn], to: Path) -> None:
+def draw(found: dict[MomentKey, Drawn], to: Path) -> None:
     canvas, panels = new_panels(to, (8, 3.4), 2, 2)
     for axes, which in zip(panels, WHAT, strict=True):
         for coupling in COUPLINGS:

@@ -37,7 +37,7 @@ class Spot(NamedTuple):
     beta: float = 0.0
 
 
-class Row(NamedTuple):
+class Quote(NamedTuple):
     """A cell that the paper prints, and the ordering it is printed for: `spot` below `rival`, or above it."""
 
     words: str
@@ -102,7 +102,7 @@ def seeds_of(log: pd.DataFrame) -> list[int]:
     return [int(seed) for seed in log["seed"].unique()]
 
 
-def row_claims(rows: Iterable[Row], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]) -> list[Claim]:
+def row_claims(rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]) -> list[Claim]:
     """Each printed cell against the runs, against the expectation, and where fairer on a log scale."""
     claims = []
     for row in rows:
@@ -117,7 +117,7 @@ def row_claims(rows: Iterable[Row], cells: Mapping[Spot, Cell], exact: Mapping[S
     return claims
 
 
-def expected_claim(row: Row, ours: Cell, value: float, ordered: bool) -> Claim:
+def expected_claim(row: Quote, ours: Cell, value: float, ordered: bool) -> Claim:
     """A printed mean against E F, which has no error; that of the paper's mean is taken from the wider std.
 
     Eight draws from a long tail often miss it, and then print a std that is too small for their mean.
@@ -130,7 +130,7 @@ def expected_claim(row: Row, ours: Cell, value: float, ordered: bool) -> Claim:
     return Claim(words, paper, value, verdict, seeds=len(ours.values), diverged=ours.diverged, note=note)
 
 
-def log_claim(row: Row, ours: Cell) -> Claim:
+def log_claim(row: Quote, ours: Cell) -> Claim:
     """log₁₀ F seed by seed, against the log-normal that has the printed mean and std."""
     mean, std, seeds = row.printed
     spread = math.sqrt(math.log1p((std / mean) ** 2))
@@ -191,7 +191,7 @@ def printed_text(printed: Printed) -> str:
 
 
 def row_table(
-    rows: Iterable[Row], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]
+    rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]
 ) -> list[list[str]]:
     """Paper, ours, geometric mean of ours, expectation: for each printed cell."""
     return [

@@ -121,7 +121,7 @@ def _write_times(
 # tab:appendix_two_process_transport
 
 
-class Sent(NamedTuple):
+class Transfer(NamedTuple):
     """A row as printed."""
 
     words: str
@@ -133,9 +133,9 @@ class Sent(NamedTuple):
 
 
 TRANSFERS = {
-    "values": Sent("value-only", "1", "32.0", KIB, "127.2 µs", "1.00"),
-    "indexed": Sent("indexed sparse", "2", "64.0", KIB, "162.8 µs", "1.28"),
-    "dense": Sent("dense LoRA refresh", "1", "9.6", MIB, "2.69 ms", "21.16"),
+    "values": Transfer("value-only", "1", "32.0", KIB, "127.2 µs", "1.00"),
+    "indexed": Transfer("indexed sparse", "2", "64.0", KIB, "162.8 µs", "1.28"),
+    "dense": Transfer("dense LoRA refresh", "1", "9.6", MIB, "2.69 ms", "21.16"),
 }
 UNITS = {KIB: "KiB", MIB: "MiB"}
 MORE_BITS = "308"  # "The dense refresh carries 308× as many bits"

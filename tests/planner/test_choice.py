@@ -145,9 +145,9 @@ def test_edges_alone_tell_no_crossover_in_time():
 def test_the_lines_of_the_figure_meet_at_the_crossover(graph):
     out = outlook(QWEN, graph, Wish(q=8192), family=lambda n: erdos_renyi(n, 0.5, 1))
     lines = {method: dict(points) for method, points in sweep(out, lambda n: erdos_renyi(n, 0.5, 1)).items()}
-    dearer = [n for n, bits in lines["flooding"].items() if bits > lines["edge_local"][n]]
+    dearer = [n for n, bits in lines["flood"].items() if bits > lines["edge_local"][n]]
     assert min(dearer) == out.cross.bits
-    assert lines["global"].keys() == lines["indexed"].keys() == lines["dense"].keys() != set()
+    assert lines["cosmo"].keys() == lines["cosmo indexed"].keys() == lines["dense"].keys() != set()
 
 
 def test_the_reasons_carry_the_numbers():

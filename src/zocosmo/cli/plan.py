@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     Cells = Callable[[Outlook, MethodCost], list[str]]  # of one row of a table
 
 TITLES = {
-    "global": "global",
+    "cosmo": "global",
     "edge_local": "edge-local",
-    "flooding": "flooding",
+    "flood": "flooding",
     "dense": "dense",
-    "indexed": "indexed",
+    "cosmo indexed": "indexed",
     "marina_type": "MARINA-type",
 }
 SHADES = {
-    "global": "#1b6ca8",
+    "cosmo": "#1b6ca8",
     "edge_local": "#3f9142",
-    "flooding": "#d1495b",
+    "flood": "#d1495b",
     "dense": "#9aa5b1",
-    "indexed": "#edae49",
+    "cosmo indexed": "#edae49",
     "marina_type": "#7b5ea7",
 }
 PARTS = {"queries": "#9aa5b1", "latency": "#edae49", "transfer": "#1b6ca8"}
@@ -252,8 +252,7 @@ def _draw_times(axes: Any, out: "Outlook") -> None:
     names, left = [TITLES[row.method] for row in rows], [0.0] * len(rows)
     edge = LONGEST * float(min(row.seconds for row in rows)) or 1.0
     for part, shade in PARTS.items():
-        field = "waiting" if part == "latency" else part
-        widths = [float(getattr(row, field)) for row in rows]
+        widths = [float(row.parts[part]) for row in rows]
         axes.barh(names, widths, left=left, color=shade, label=part, height=0.62)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     for k, row in enumerate(rows):

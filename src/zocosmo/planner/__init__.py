@@ -1,4 +1,4 @@
-"""Before a run: what each method costs in a setting, what a budget buys, and which q and schedule to take."""
+"""Planning a run: what each method costs, what a budget buys, and which q and schedule to use."""
 
 from zocosmo.planner.choice import Choice, bits_for_exposure, choose_q
 from zocosmo.planner.costs import Deployment, MethodCost, rows

@@ -686,6 +686,14 @@ ALLOWED = {
         "planner.units",
     ],
     "paper.cli": [],
+    "paper.small_models": [
+        "core.message",
+        "log",
+        "report.budget",
+        "report.curves",
+        "report.stats",
+        "sim.guard",
+    ],
     "paper.audit": ["experiments.plan", "llm.problem", "llm.subject", "oracle", "sim.engine", "errors"],
     "paper.cli.audit": [
         "cli.common",

@@ -43,7 +43,7 @@ def test_messages_have_the_printed_sizes(quick):
 
 
 def test_another_printed_size_flips_its_verdict(quick, monkeypatch):
-    monkeypatch.setitem(SERIALISED, "LoRA", SERIALISED["LoRA"]._replace(indexed="54.1"))
+    monkeypatch.setitem(SERIALISED["LoRA"].kib, "indexed", "54.1")
     found = verdicts(wire.find_serialisation(quick))
     assert [words for words, verdict in found.items() if verdict == "no"] == ["LoRA: min. indexed, KiB"]
 

@@ -1,7 +1,7 @@
 """What a method asks of its nodes, measured: waits, memory, bits, queries, a server, states of their own."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -97,9 +97,8 @@ def watch(simulation: Simulation, rounds: int) -> Footprint:
 
 def shapes_of(simulation: Simulation) -> dict[str, tuple[int, ...]]:
     """Shapes of what a state holds, by field."""
-    state = simulation.state
-    parts = {name: getattr(state, name) for name in state._fields}
-    return {name: shape_of(part) for name, part in parts.items() if part is not None}
+    fields = simulation.state._asdict()
+    return {name: np.shape(part) for name, part in fields.items() if part is not None}
 
 
 def numbers(shape: Sequence[int], n: int, d: int) -> tuple[int, int]:
@@ -110,12 +109,6 @@ def numbers(shape: Sequence[int], n: int, d: int) -> tuple[int, int]:
     own = (len(shape) > 2 and n in (shape[1], shape[-2])) or (len(shape) == 2 and shape[1] == n != d)
     size = int(np.prod(shape))
     return (size, 0) if own else (0, size)
-
-
-def shape_of(part: Any) -> tuple[int, ...]:
-    """The shape of a field, an array or wherever a problem keeps its states."""
-    found: tuple[int, ...] = part.shape if hasattr(part, "shape") else np.shape(np.asarray(part))
-    return found
 
 
 def check_measured(plan: Plan, *metrics: str) -> None:

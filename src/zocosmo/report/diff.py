@@ -164,7 +164,7 @@ def _largest(pairs: Any) -> float | None:
 
 
 def _both(pair: tuple[Any, Any]) -> Found:
-    plain = [value.item() if hasattr(value, "item") else value for value in pair]
+    plain = [np.asarray(value).item() for value in pair]
     return {"values": [repr(value) for value in plain], "hex": [_hex(value) for value in plain]}
 
 

@@ -100,7 +100,7 @@ def measure(seeds: Sequence[int], draws: int) -> dict[MomentKey, Drawn]:
 
 def exact(which: str, coupling: str, level: int) -> Fraction:
     moments = coupling_moments(coupling, d=D, q=Q, pairs=PAIRS, a2=1, H2=level)
-    return Fraction(getattr(moments, which))
+    return Fraction(moments.V if which == "V" else moments.U)
 
 
 def find(evidence: Evidence) -> Findings:

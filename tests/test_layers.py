@@ -703,7 +703,7 @@ ALLOWED = {
         "paper.audit",
         "errors",
     ],
-    "paper.claim": ["report.stats"],
+    "paper.claim": ["report.budget", "report.stats"],
     "paper.item": ["paper.claim"],
     "paper.items": ["paper.item"],
     "paper.write": ["files", "report.tables", "paper.item"],
@@ -723,7 +723,6 @@ ALLOWED = {
     "paper.board": ["paper.claim", "paper.run"],
     "paper.page": [
         "errors",
-        "files",
         "log",
         "paper.board",
         "paper.claim",
@@ -731,6 +730,7 @@ ALLOWED = {
         "paper.items",
         "paper.run",
         "paper.plans",
+        "paper.write",
     ],
     "paper.cli.reproduce": [
         "cli.common",

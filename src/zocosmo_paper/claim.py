@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
+from zocosmo.report.budget import Cell
 from zocosmo.report.stats import paired_interval
 
 WITHIN, ORDERING, NO, NOT_RUN = VERDICTS = ("within", "ordering", "no", "not run")
@@ -97,6 +98,17 @@ def order(
         high=at.high,
         note=note,
     )
+
+
+def ends_below(words: str, paper: str, lower: Cell, higher: Cell) -> Claim:
+    """That one cell ends below another, by seed."""
+    lost = lower.diverged + higher.diverged
+    return order(words, paper, lower.values, higher.values, diverged=lost)
+
+
+def differences(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    """a − b for each seed that both have."""
+    return {seed: a[seed] - b[seed] for seed in a if seed in b}
 
 
 def below(words: str, limit: str, values: Mapping[str, float], *, diverged: int = 0, note: str = "") -> Claim:

@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from zocosmo.errors import InputError
-from zocosmo.files import replace_file
 from zocosmo.log import make_header
 from zocosmo_paper.board import WORST_FIRST, BoardLine, all_claims, board, counts, ours_text
 from zocosmo_paper.claim import VERDICTS
@@ -22,6 +21,7 @@ from zocosmo_paper.item import Item, Picture, Table
 from zocosmo_paper.items import all_items
 from zocosmo_paper.plans import config_text
 from zocosmo_paper.run import SUFFIXES, ItemResult
+from zocosmo_paper.write import write_text
 
 PAGE = Path("report", "index.html")
 MOST_SVG = 150_000  # bytes; a figure with more is shown as pixels
@@ -38,9 +38,7 @@ TABLES = (".md", ".csv", ".tex")
 def write_page(out: Path, results: Sequence[ItemResult]) -> Path:
     """Write the report of some results beside them, and say where it is."""
     to = out / PAGE
-    to.parent.mkdir(parents=True, exist_ok=True)
-    text = render(results, to.parent)
-    replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text(to, render(results, to.parent))
     return to
 
 

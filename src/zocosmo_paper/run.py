@@ -1,7 +1,5 @@
 """Run items: logs, a manifest from before the run, tables, figures and verdicts, each written whole."""
 
-import csv
-import io
 import json
 import shlex
 import time
@@ -12,13 +10,12 @@ from typing import Any, NamedTuple
 from zocosmo.errors import check_known
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Progress, run_plan
-from zocosmo.files import replace_file
 from zocosmo.log import make_header
 from zocosmo_paper.claim import Claim
 from zocosmo_paper.item import Evidence, Findings, Item
 from zocosmo_paper.items import all_items
 from zocosmo_paper.plans import load_config
-from zocosmo_paper.write import write_table
+from zocosmo_paper.write import csv_text, write_table, write_text
 
 COLUMNS = ("item", "claim", "paper", "ours", "std", "seeds", "diverged", "verdict", "command")
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -139,9 +136,8 @@ def _write_manifest(to: Path, item: Item, plans: Mapping[str, Plan], how: How) -
     }
     if how.resume and _without_time(to) == json.loads(json.dumps(about)):
         return
-    to.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **about}, indent=1)
-    replace_file(to, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+    begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    write_text(to, json.dumps({"begun": begun, **about}, indent=1) + "\n")
 
 
 def _without_time(manifest: Path) -> Any:
@@ -156,14 +152,8 @@ def _without_time(manifest: Path) -> Any:
 
 def write_verdicts(to: Path, results: Sequence[ItemResult]) -> None:
     """The board as CSV: a line for each claim."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(COLUMNS)
-    for result in results:
-        for claim in result.findings.claims:
-            lines.writerow(verdict_row(result, claim))
-    to.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(to, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
+    rows = [verdict_row(result, claim) for result in results for claim in result.findings.claims]
+    write_text(to, csv_text([COLUMNS, *rows]))
 
 
 def verdict_row(result: ItemResult, claim: Claim) -> list[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from zocosmo.files import replace_file
@@ -11,9 +12,9 @@ from zocosmo_paper.item import Table
 
 def write_table(folder: Path, table: Table) -> None:
     """NAME.md, NAME.csv and NAME.tex in a folder: the same bytes for the same cells."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for suffix, render in ((".md", as_markdown), (".csv", as_csv), (".tex", as_latex)):
-        _write(folder / f"{table.name}{suffix}", render(table))
+    texts = {".md": as_markdown(table), ".csv": as_csv(table), ".tex": as_latex(table)}
+    for suffix, text in texts.items():
+        write_text(folder / f"{table.name}{suffix}", text)
 
 
 def as_markdown(table: Table) -> str:
@@ -23,8 +24,12 @@ def as_markdown(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
+    return csv_text([table.columns, *table.rows])
+
+
+def csv_text(rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -32,25 +37,15 @@ def as_latex(table: Table) -> str:
     body = [" & ".join(map(tex, row)) + r" \\" for row in table.rows]
     head = " & ".join(map(tex, table.columns)) + r" \\"
     wide = "l" * len(table.columns)
-    return (
-        "\n".join(
-            [
-                rf"\begin{{tabular}}{{{wide}}}",
-                r"\toprule",
-                head,
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
-        + "\n"
-    )
+    above = [rf"\begin{{tabular}}{{{wide}}}", r"\toprule", head, r"\midrule"]
+    return "\n".join([*above, *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _line(cells: object) -> str:
-    return "| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |"  # type: ignore[attr-defined]
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
-def _write(to: Path, text: str) -> None:
+def write_text(to: Path, text: str) -> None:
+    """A file that appears whole, in a folder that is made if need be."""
+    to.parent.mkdir(parents=True, exist_ok=True)
     replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))

@@ -11,7 +11,7 @@ from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.methods import EdgeLocal
 from zocosmo.report.budget import Cell
 from zocosmo.sim.engine import Simulation
-from zocosmo_paper.claim import Claim, Printed, constant, order
+from zocosmo_paper.claim import Claim, Printed, constant, ends_below, order
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import Panel, picture
 from zocosmo_paper.items.studies import (
@@ -24,7 +24,6 @@ from zocosmo_paper.items.studies import (
     Spot,
     by_spot,
     close,
-    ends_below,
     expected_paths,
     finals,
     printed_text,

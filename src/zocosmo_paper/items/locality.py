@@ -4,6 +4,7 @@ Objectives are F(x̄_T) / F(x̄_0) at the last logged round that 1 Mbit per node
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from zocosmo.report.budget import Cell, cell
 from zocosmo.report.curves import curve, draw, styles
 from zocosmo.report.figures import new_panels, save_figure
-from zocosmo_paper.claim import ORDERING, Claim, Printed, constant, figure, order, unknown
+from zocosmo_paper.claim import ORDERING, Claim, Printed, constant, differences, ends_below, figure, unknown
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 
 MEGABIT = 1_000_000  # per node
@@ -36,45 +37,34 @@ class RingCell(NamedTuple):
         return f"{self.mean} ± {self.std}" + (f" ({self.rounds})" if self.rounds else "")
 
 
+def read_cell(text: str) -> RingCell:
+    """A cell from its text.
+
+    >>> read_cell("0.0625 ± 0.0017 (970)")
+    RingCell(mean='0.0625', std='0.0017', rounds=970)
+    """
+    mean, std, *rounds = re.findall(r"[\d.]+", text)
+    return RingCell(mean, std, *map(int, rounds))
+
+
 RINGS = {  # tab:appendix_support_locality
-    8: {
-        GLOBAL: RingCell("0.0625", "0.0017", 970),
-        EDGE: RingCell("0.0530", "0.0013", 1950),
-        FLOOD: RingCell("0.0558", "0.0007", 1480),
-    },
-    16: {
-        GLOBAL: RingCell("0.0643", "0.0003", 970),
-        EDGE: RingCell("0.0546", "0.0017", 1950),
-        FLOOD: RingCell("0.0692", "0.0016", 690),
-    },
-    32: {
-        GLOBAL: RingCell("0.0650", "0.0010", 970),
-        EDGE: RingCell("0.0554", "0.0006", 1950),
-        FLOOD: RingCell("0.0971", "0.0012", 330),
-    },
-    64: {
-        GLOBAL: RingCell("0.0649", "0.0010", 970),
-        EDGE: RingCell("0.0552", "0.0004", 1950),
-        FLOOD: RingCell("0.1593", "0.0021", 160),
-    },
+    n: dict(zip((GLOBAL, EDGE, FLOOD), map(read_cell, texts), strict=True))
+    for n, texts in {
+        8: ("0.0625 ± 0.0017 (970)", "0.0530 ± 0.0013 (1950)", "0.0558 ± 0.0007 (1480)"),
+        16: ("0.0643 ± 0.0003 (970)", "0.0546 ± 0.0017 (1950)", "0.0692 ± 0.0016 (690)"),
+        32: ("0.0650 ± 0.0010 (970)", "0.0554 ± 0.0006 (1950)", "0.0971 ± 0.0012 (330)"),
+        64: ("0.0649 ± 0.0010 (970)", "0.0552 ± 0.0004 (1950)", "0.1593 ± 0.0021 (160)"),
+    }.items()
 }
-ROUND_BITS = {
-    GLOBAL: "1024",
-    EDGE: "512",
-    FLOOD: "672",
-}  # per node at N = 8; the flood's are (N − 1)(64 + 32)
-MATCHED = {  # tab:matching_synthetic_v19, but for its first two cells, which are below
-    4: {OWN: RingCell("0.0466", "0.0017")},
-    8: {
-        ALL: RingCell("0.0626", "0.0017"),
-        COMMON: RingCell("0.0520", "0.0013"),
-        OWN: RingCell("0.0529", "0.0013"),
-    },
-    16: {
-        ALL: RingCell("0.0644", "0.0003"),
-        COMMON: RingCell("0.0543", "0.0015"),
-        OWN: RingCell("0.0545", "0.0017"),
-    },
+ROUND_BITS = {GLOBAL: "1024", EDGE: "512", FLOOD: "672"}  # per node at N = 8; a flood's: (N − 1)(64 + 32)
+MATCHED = {
+    4: {OWN: read_cell("0.0466 ± 0.0017")}
+} | {  # tab:matching_synthetic_v19; its first two cells below
+    n: dict(zip((ALL, COMMON, OWN), map(read_cell, texts), strict=True))
+    for n, texts in {
+        8: ("0.0626 ± 0.0017", "0.0520 ± 0.0013", "0.0529 ± 0.0013"),
+        16: ("0.0644 ± 0.0003", "0.0543 ± 0.0015", "0.0545 ± 0.0017"),
+    }.items()
 }
 UNSTABLE = {ALL: "(1.18 ± 2.63)e86", COMMON: "(7.61 ± 17.01)e106"}  # N = 4, all five seeds in the mean
 LOST, SEEDS = 1, 5  # "unstable on one of five seeds"
@@ -128,9 +118,7 @@ def _rounds(n: int, method: str, printed: int, ours: Cell) -> Claim:
 
 
 def _below(found: Cells, n: int, better: str, worse: str, paper: str = "lower") -> Claim:
-    a, b = found[n, better], found[n, worse]
-    words = f"N = {n}: {better} ends below {worse}"
-    return order(words, paper, a.values, b.values, diverged=a.diverged + b.diverged)
+    return ends_below(f"N = {n}: {better} ends below {worse}", paper, found[n, better], found[n, worse])
 
 
 def _costs(log: Any) -> list[Claim]:
@@ -265,7 +253,7 @@ def _lost(ours: Cell, method: str) -> Claim:
 def _close(found: Cells, n: int) -> Claim:
     """Common and own supports on the same matching: their difference, seed by seed, is that of the cells."""
     a, b, printed = found[n, COMMON], found[n, OWN], MATCHED[n]
-    pairs = {seed: a.values[seed] - b.values[seed] for seed in a.values if seed in b.values}
+    pairs = differences(a.values, b.values)
     middle = round(printed[COMMON].number.mean - printed[OWN].number.mean, 4)
     spread = round(math.hypot(printed[COMMON].number.std, printed[OWN].number.std), 4)
     words = f"N = {n}: {COMMON} minus {OWN} (close)"

@@ -13,7 +13,7 @@ from zocosmo.graphs.graph import complete, ring
 from zocosmo.methods import EdgeLocal, World
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.report.budget import Cell
-from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant
+from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import Panel, picture
 from zocosmo_paper.items.studies import (
@@ -28,7 +28,6 @@ from zocosmo_paper.items.studies import (
     Spot,
     by_spot,
     close,
-    ends_below,
     expected_paths,
     finals,
     row_claims,

@@ -1,4 +1,6 @@
-"""The studies of Qwen2-7B: what is printed, and where it stands in the logs of configs/model."""
+"""The studies of Qwen2-7B: what is printed, and where the logs of configs/model have it."""
+
+from functools import partial
 
 from zocosmo_paper.item import Item
 from zocosmo_paper.model import At, Mean, ModelStudy, Order
@@ -13,17 +15,8 @@ OURS = {
     "loss of the queries": "over the vocabulary: the printed ones are too large for a choice of two labels",
     "seeds, prompts, start of the adapters": "ours, since none is printed",
 }
-
-
-def two(method: str, metric: str = "accuracy", *, bits: int | None = None, at: int | None = None) -> At:
-    """Two nodes, which are a complete graph."""
-    return At("complete", method, metric, bits, at)
-
-
-def ring(method: str, metric: str = "accuracy", *, bits: int | None = None, at: int | None = None) -> At:
-    """The ring of four, with alternating matchings."""
-    return At("ring", method, metric, bits, at)
-
+two = partial(At, "complete")  # two nodes
+ring = partial(At, "ring")  # four nodes, with alternating matchings
 
 DIAGNOSTICS = ModelStudy(
     "qwen-diagnostics",
@@ -35,8 +28,8 @@ DIAGNOSTICS = ModelStudy(
         Mean("accuracy (%) at the budget, explicit indices", 61.75, 3.41, two(EXPLICIT, bits=SHORT), 10),
         Mean("accuracy (%) at the budget, seed-aware Rand-k", 66.48, 7.36, two(AWARE, bits=SHORT), 10),
         Mean("accuracy (%) at the budget, ZO-COSMO", 65.40, 3.57, two(COSMO, bits=SHORT), 10),
-        Mean("query loss at 100 rounds, Rand-k", 6.700, 0.178, two(EXPLICIT, "local", at=100), 10),
-        Mean("query loss at 100 rounds, ZO-COSMO", 6.609, 0.190, two(COSMO, "local", at=100), 10),
+        Mean("query loss at 100 rounds, Rand-k", 6.700, 0.178, two(EXPLICIT, "local", round=100), 10),
+        Mean("query loss at 100 rounds, ZO-COSMO", 6.609, 0.190, two(COSMO, "local", round=100), 10),
     ),
     (
         Order(
@@ -199,22 +192,27 @@ MATCHING = ModelStudy(
     ("qwen_matching_v27",),
     (
         *(
-            Mean(f"accuracy (%) at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", at=1540))
+            Mean(f"accuracy (%) at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", round=1540))
             for c, mean, std in (("G", 74.07, 2.58), ("S", 77.82, 2.80), ("I", 75.97, 2.75))
         ),
         *(
-            Mean(f"NLL at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", "objective", at=1540))
+            Mean(f"NLL at 1,540 rounds, {c}, drop", mean, std, ring(f"{DROP}{c}", "objective", round=1540))
             for c, mean, std in (("G", 0.528, 0.022), ("S", 0.501, 0.031), ("I", 0.528, 0.028))
         ),
         *(
-            Mean(f"accuracy (%) at 1,540 rounds, {c}, constant", mean, std, ring(f"{CONSTANT}{c}", at=1540))
+            Mean(
+                f"accuracy (%) at 1,540 rounds, {c}, constant", mean, std, ring(f"{CONSTANT}{c}", round=1540)
+            )
             for c, mean, std in (("G", 50.12, 0.69), ("S", 49.72, 0.23), ("I", 50.00, 0.96))
         ),
     ),
     (
         *(
             Order(
-                f"1,540 rounds beat 100, {c}", paper, ring(f"{DROP}{c}", at=1540), ring(f"{DROP}{c}", at=100)
+                f"1,540 rounds beat 100, {c}",
+                paper,
+                ring(f"{DROP}{c}", round=1540),
+                ring(f"{DROP}{c}", round=100),
             )
             for c, paper in (
                 ("G", "+9.49 [6.79, 11.84] points"),
@@ -225,20 +223,20 @@ MATCHING = ModelStudy(
         Order(
             "S is more accurate than G",
             "+3.75 [0.24, 6.79] points",
-            ring(f"{DROP}S", at=1540),
-            ring(f"{DROP}G", at=1540),
+            ring(f"{DROP}S", round=1540),
+            ring(f"{DROP}G", round=1540),
         ),
         Order(
             "S has less NLL than G",
             "0.0272 [0.0090, 0.0485] less",
-            ring(f"{DROP}S", "objective", at=1540),
-            ring(f"{DROP}G", "objective", at=1540),
+            ring(f"{DROP}S", "objective", round=1540),
+            ring(f"{DROP}G", "objective", round=1540),
         ),
         Order(
             "I leaves less disagreement than S",
             "RMS 0.00077 [0.00022, 0.00131] less",
-            ring(f"{DROP}I", "disagreement", at=1540),
-            ring(f"{DROP}S", "disagreement", at=1540),
+            ring(f"{DROP}I", "disagreement", round=1540),
+            ring(f"{DROP}S", "disagreement", round=1540),
         ),
     ),
     ours=OURS,
@@ -269,8 +267,8 @@ FULL = ModelStudy(
     ("tab:qwen_indexed_sparse", "fig:qwen_stable"),
     "200 sparse rounds over all weights but embeddings and head keep, and slightly raise, the accuracy.",
     ("qwen_indexed_sparse",),
-    (Mean("accuracy (%) after 200 rounds", 95.03, 0.13, two("cosmo", at=200), 3),),
-    (Order("200 rounds beat none", "94.84 → 95.03 ± 0.13", two("cosmo", at=200), two("cosmo", at=0)),),
+    (Mean("accuracy (%) after 200 rounds", 95.03, 0.13, two("cosmo", round=200), 3),),
+    (Order("200 rounds beat none", "94.84 → 95.03 ± 0.13", two("cosmo", round=200), two("cosmo", round=0)),),
     ours={**OURS, "the row of a large step": "left out: the paper does not say how large"},
 )
 SCREEN = ModelStudy(

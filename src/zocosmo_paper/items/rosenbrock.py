@@ -23,6 +23,8 @@ from zocosmo_paper.claim import (
     Printed,
     below,
     constant,
+    differences,
+    ends_below,
     figure,
     order,
     unknown,
@@ -162,9 +164,8 @@ def _cell(found: Cells, column: str, method: str, orders: Mapping[tuple[str, str
 
 
 def _order(found: Cells, column: str, better: str, worse: str) -> Claim:
-    a, b = found[column, better], found[column, worse]
     words = f"{column}: {better} ends below {worse} at 0.1 Mbit"
-    return order(words, "lower", a.values, b.values, diverged=a.diverged + b.diverged)
+    return ends_below(words, "lower", found[column, better], found[column, worse])
 
 
 def pairs(found: Cells, better: str, worse: Sequence[str]) -> list[dict[str, float]]:
@@ -320,8 +321,7 @@ def _spread(claim: Claim) -> str:
 
 def gaps(found: Cells, other: str) -> dict[str, float]:
     """What a method ends above ZO-COSMO, by seed."""
-    ours, theirs = found[RANDOM, COSMO].values, found[RANDOM, other].values
-    return {seed: theirs[seed] - ours[seed] for seed in ours if seed in theirs}
+    return differences(found[RANDOM, other].values, found[RANDOM, COSMO].values)
 
 
 def _gap(span: str, other: str, early: Mapping[str, float], late: Mapping[str, float]) -> list[Claim]:

@@ -16,7 +16,7 @@ from zocosmo.graphs.weights import metropolis, rho
 from zocosmo.report.budget import Cell, cell
 from zocosmo.report.curves import styles
 from zocosmo.report.figures import new_panels, save_figure
-from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, figure, order, unknown
+from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below, figure, unknown
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 
 STRESS = "fig-appendix-network-stress"
@@ -97,9 +97,8 @@ def _together(found: Cells, sizes: Sequence[int], where: str) -> Claim:
 
 
 def _less(found: Cells, better: tuple[str, int], worse: tuple[str, int]) -> Claim:
-    a, b = found[better], found[worse]
     words = f"disagreement: {better[0]}, N = {better[1]} below {worse[0]}, N = {worse[1]}"
-    return order(words, "lower", a.values, b.values, diverged=a.diverged + b.diverged)
+    return ends_below(words, "lower", found[better], found[worse])
 
 
 def _diverged(log: Any) -> str:

@@ -15,7 +15,7 @@ from zocosmo.report.budget import LABELS, Cell, cell
 from zocosmo.report.stats import paired_interval
 from zocosmo.report.tables import rounded
 from zocosmo.theory import Law, Quadratics, complete_law, expectation, ring_law
-from zocosmo_paper.claim import NO, ORDERING, WITHIN, Claim, Printed, constant, figure, order
+from zocosmo_paper.claim import NO, ORDERING, WITHIN, Claim, Printed, constant, figure
 
 N, D, Q = 8, 32, 4
 COUPLINGS: tuple[Literal["G", "S", "I"], ...] = ("G", "S", "I")
@@ -139,11 +139,6 @@ def log_claim(row: Quote, ours: Cell) -> Claim:
     logs = {seed: math.log10(value) for seed, value in ours.values.items()}
     note = "the paper's mean ± std read as those of a log-normal"
     return figure(f"{row.words}: log10", printed, logs, diverged=ours.diverged, note=note)
-
-
-def ends_below(words: str, paper: str, lower: Cell, higher: Cell) -> Claim:
-    """That one cell ends below another, seed by seed."""
-    return order(words, paper, lower.values, higher.values, diverged=lower.diverged + higher.diverged)
 
 
 def close(words: str, paper: str, a: Cell, b: Cell) -> Claim:

@@ -1,4 +1,4 @@
-"""The paper, rerun: every synthetic table, figure and constant, with verdicts that are computed."""
+"""The paper, rerun: every synthetic table, figure and constant, with computed verdicts."""
 
 from zocosmo_paper.claim import Claim
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table

@@ -1,4 +1,4 @@
-"""The placement audit: is a trajectory the same wherever its backbone lies, run again, or looked at?"""
+"""The placement audit: a trajectory must not depend on where its backbone is, nor on evaluation."""
 
 import copy
 import hashlib
@@ -18,7 +18,7 @@ from zocosmo.oracle import TwoQuery
 from zocosmo.sim.engine import Checkpoint, Run, Simulation
 
 COPIES = 2  # of the backbone
-FEWEST = 2  # rounds, so that there is one on the way
+FEWEST = 2  # rounds, so that there is one between the ends
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -26,7 +26,7 @@ Heard = dict[tuple[int, int, int], float]  # by round, node, and 0 for x + μu, 
 
 
 class Told(LanguageModel):
-    """A language model that remembers all its answers."""
+    """A language model that records all its answers."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -41,7 +41,7 @@ class Told(LanguageModel):
 
 
 class Placed:
-    """Nodes in groups, each group with a subject of its own, as processes would hold them."""
+    """Nodes in groups, each group with its own subject, as in separate processes."""
 
     structure = ()
 
@@ -51,7 +51,7 @@ class Placed:
 
     @classmethod
     def alternating(cls, whole: Told, subjects: Sequence[Subject]) -> Self:
-        """Node i with subject i mod their number."""
+        """Node i uses subject i mod the number of subjects."""
         nodes = [np.arange(k, whole.n, len(subjects)) for k in range(len(subjects))]
         groups = []
         for subject, mine in zip(subjects, nodes, strict=True):
@@ -74,7 +74,7 @@ class Placed:
         return self.groups[0].x0
 
     def __call__(self, x: Values, t: int, *, active: Any = None) -> Values:
-        raise NotImplementedError  # methods ask two_query
+        raise NotImplementedError  # methods call two_query
 
     def two_query(self, query: TwoQuery, t: int) -> Values:
         slope = np.zeros((*query.x.shape[:-1], 1), query.x.dtype)
@@ -94,7 +94,7 @@ class Placed:
         return self.groups[0].report(centre)
 
     def at(self, nodes: Sequence[int]) -> Self:
-        raise NotImplementedError  # it is in groups already
+        raise NotImplementedError  # already in groups
 
     def _share(self, query: TwoQuery, nodes: Index) -> TwoQuery:
         """The query of some nodes."""
@@ -112,7 +112,7 @@ class Placed:
 
 
 class Trajectory(NamedTuple):
-    """What is compared of a trajectory."""
+    """What is compared: answers, final states and measures."""
 
     heard: Heard
     states: str  # fingerprint of adapters and momentum at the end
@@ -120,7 +120,7 @@ class Trajectory(NamedTuple):
 
 
 class PlacementVerdict(NamedTuple):
-    """How a trajectory compares with that on one copy."""
+    """A trajectory compared with the one on a single copy."""
 
     graph: str
     method: str
@@ -138,14 +138,12 @@ class PlacementVerdict(NamedTuple):
 
 
 def audit(plan: Plan, *, rounds: int = 10) -> Iterator[PlacementVerdict]:
-    """Each trajectory of a plan on one copy of the backbone, on two copies between which nodes alternate,
-    again, and with one more evaluation on the way."""
+    """Run each trajectory of a plan on one copy of the backbone, on two copies between which nodes alternate,
+    once more on one copy, and with an additional evaluation half-way."""
     last = min(check_whole("rounds", rounds, FEWEST), plan.rounds)
     check_whole("rounds", last, FEWEST)
     if plan.guard is not None:
-        raise InputError(
-            "a guard acts where a run is measured, so one more evaluation may matter; leave it out"
-        )
+        raise InputError("a guard acts on evaluations, so one more may change the run; remove guard")
     twins: dict[int, Subject] = {}
     paths: dict[Any, Trial] = {}
     for trial in plan.trials:
@@ -165,28 +163,30 @@ def audit(plan: Plan, *, rounds: int = 10) -> Iterator[PlacementVerdict]:
 
 
 def told_of(trial: Trial) -> Told:
-    """The problem of a trial, if it is one that an audit is about."""
+    """The problem of a trial, recording its answers; refuse what cannot be audited."""
     problem: Any = trial.run().problem
     if type(problem) is not LanguageModel:
         raise InputError(
-            f"an audit is about adapters of a language model, got {trial.labels[0]}; take problem kind llm"
+            f"an audit needs adapters of a language model, got {trial.labels[0]}; use problem kind llm"
         )
     if problem.subject.setting.queries != "one_by_one":
-        raise InputError("fused forwards round as their company does; audit with problem.queries=one_by_one")
+        raise InputError(
+            "rounding in fused forwards depends on the batch; audit with problem.queries=one_by_one"
+        )
     if problem.n < COPIES:
-        raise InputError(f"{COPIES} copies need as many nodes, got {problem.n}; take a larger graph")
+        raise InputError(f"{COPIES} copies need at least as many nodes, got {problem.n}; use a larger graph")
     return Told(problem.subject, problem.nodes, problem.parts, problem.tape)
 
 
 def copied(subject: Subject) -> Subject:
-    """The same subject, which will load weights of its own."""
+    """The same subject, which loads its own copy of the weights."""
     twin = copy.copy(subject)
     twin.__dict__.pop("backbone", None)
     return twin
 
 
 def play(plan: Plan, run: Run, last: int, looks: Sequence[int] = ()) -> Trajectory:
-    """Rounds of one run; measured at both ends, and looked at in between."""
+    """Run to the end; compare measures of both ends, and also evaluate at `looks`."""
     sim = Simulation([run], wire=plan.wire, dtype=plan.dtype, bound=plan.diverged_above)
     measured: dict[str, bytes] = {}
     for t in range(last + 1):
@@ -205,7 +205,7 @@ def play(plan: Plan, run: Run, last: int, looks: Sequence[int] = ()) -> Trajecto
 
 
 def compare(trial: Trial, run: str, one: Trajectory, other: Trajectory) -> PlacementVerdict:
-    """Bits against bits: equal numbers of other bits, such as −0.0, would differ, and nan is itself."""
+    """Compare bit patterns: −0.0 differs from 0.0, and nan equals nan."""
     keys = one.heard.keys() | other.heard.keys()
     heard = [[_exact(each.heard.get(key)) for key in keys] for each in (one, other)]
     names = one.measured.keys() | other.measured.keys()
@@ -232,5 +232,5 @@ def _bytes(now: Checkpoint) -> dict[str, bytes]:
 
 
 def _path(trial: Trial) -> tuple[Any, ...]:
-    """What decides a trajectory: all of a trial but its codec."""
+    """What determines a trajectory: everything in a trial but its codec."""
     return trial.problem, trial.graph, replace(trial.method, codec=""), trial.seed

@@ -1,4 +1,4 @@
-"""The verdict board: its lines in the order a reader wants them, and how many there are of each."""
+"""The verdict board: claims sorted worst first, and counts by verdict."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,13 @@ class BoardLine(NamedTuple):
 
 
 def board(results: Sequence[ItemResult]) -> list[BoardLine]:
-    """All claims, those that do not hold first; otherwise in the paper's order."""
+    """All claims, those that fail first, otherwise in the paper's order."""
     lines = [BoardLine(result, claim) for result in results for claim in result.findings.claims]
     return sorted(lines, key=lambda line: WORST_FIRST.index(line.claim.verdict))
 
 
 def counts(claims: Iterable[Claim]) -> dict[str, int]:
-    """How many claims have each verdict, none left out."""
+    """The number of claims by verdict, zeros included."""
     found = [claim.verdict for claim in claims]
     return {verdict: found.count(verdict) for verdict in VERDICTS}
 
@@ -32,7 +32,7 @@ def all_claims(results: Sequence[ItemResult]) -> list[Claim]:
 
 
 def ours_text(claim: Claim) -> str:
-    """What was found: mean ± std, or a difference with its interval.
+    """Our result: mean ± std, or a difference with its interval.
 
     >>> ours_text(Claim("…", "0.083 ± 0.006", 0.0841, "within", std=0.0059, seeds=5))
     '0.0841 ± 0.0059'
@@ -49,7 +49,7 @@ def ours_text(claim: Claim) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Whole and large numbers whole, others to so many digits, with a true minus.
+    """Whole and large numbers without decimals, others to `digits` significant digits.
 
     >>> number(80740352.0), number(341657.04), number(-0.0123456), number(1.16e-07, 2), number(math.nan)
     ('80,740,352', '341,657', '−0.01235', '1.2e-07', '–')

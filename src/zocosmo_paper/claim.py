@@ -1,12 +1,12 @@
-"""What the paper says, what was found, and the verdict on it: computed, never typed in.
+"""A claim of the paper, our result, and the computed verdict.
 
     within     |difference| ≤ the printed std, or ≤ 2 standard errors of the difference; constants by digits
-    ordering   an ordering holds, paired seed by seed: the 95 % interval lies on the claimed side of 0;
-               or a figure is off and the ordering that it was printed for holds
+    ordering   an ordering holds, paired by seed: the 95 % interval is on the claimed side of 0;
+               or a figure is off, but the ordering it supports holds
     no         neither
-    not run    it needs what is not here, such as a model
+    not run    something it needs is missing, such as a model
 
-Diverged runs are in no mean: they are counted.
+Diverged runs are counted and left out of every mean.
 """
 
 import math
@@ -29,7 +29,7 @@ SCALES = {
 
 
 class Printed(NamedTuple):
-    """A figure as the paper has it: mean ± std over some seeds."""
+    """A figure as printed: mean ± std over seeds."""
 
     mean: float
     std: float = math.nan
@@ -49,7 +49,7 @@ class Claim(NamedTuple):
     std: float = math.nan
     seeds: int = 0
     diverged: int = 0
-    low: float = math.nan  # of the 95 % interval of a paired difference, where there is one
+    low: float = math.nan  # of the 95 % interval of a paired difference, if there is one
     high: float = math.nan
     note: str = ""
 
@@ -63,7 +63,7 @@ def figure(
     ordered: bool = False,
     note: str = "",
 ) -> Claim:
-    """Our mean over seeds against a printed one. `ordered`: whether the ordering it was printed for holds."""
+    """Our mean over seeds against a printed one. `ordered`: whether the ordering it supports holds."""
     count = len(values)
     mean = math.fsum(values.values()) / count if count else math.nan
     spread = (
@@ -83,7 +83,7 @@ def figure(
 def order(
     words: str, paper: str, better: Mapping[str, float], worse: Mapping[str, float], *, diverged: int = 0
 ) -> Claim:
-    """That one method ends below another, seed by seed; `ours` is the mean difference."""
+    """That one method ends below another, paired by seed; `ours` is the mean difference."""
     at = paired_interval(better, worse)
     verdict = ORDERING if at.high < 0 else NO
     note = f"{at.wins} of {at.pairs} pairs"
@@ -112,7 +112,7 @@ def differences(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, flo
 
 
 def below(words: str, limit: str, values: Mapping[str, float], *, diverged: int = 0, note: str = "") -> Claim:
-    """A mean that is said to stay below a printed limit: what is below it is no difference from it.
+    """That a mean stays below a printed limit.
 
     >>> below("a gap", "0.004", {"1": 0.001, "2": 0.003}).verdict, below("a gap", "0.004", {"1": 0.1}).verdict
     ('within', 'no')
@@ -130,20 +130,20 @@ def below(words: str, limit: str, values: Mapping[str, float], *, diverged: int 
 
 
 def constant(words: str, printed: str, value: Fraction | float, *, note: str = "") -> Claim:
-    """A number without chance: right if it rounds to the digits that are printed, as 262.1K or 3.19e4."""
+    """A deterministic number: right if it rounds to the printed digits, such as 262.1K or 3.19e4."""
     verdict = WITHIN if rounds_to(value, printed) else NO
     return Claim(words, printed, float(value), verdict, note=note)
 
 
 def rounds_to(value: Fraction | float, printed: str) -> bool:
-    """Whether a value, rounded half either way, is what is printed.
+    """Whether a value rounds to the printed number; halves may round either way.
 
     >>> rounds_to(Fraction(262144), "262.1K"), rounds_to(31.94e3, "3.19e4"), rounds_to(80_740_352, "80.6M")
     (True, True, False)
     """
     found = re.fullmatch(r"\s*(-?\d+(?:\.(\d+))?)(?:e(-?\d+))?\s*([KMG%]?)\s*", printed.replace(",", ""))
     if found is None:
-        raise ValueError(f"{printed!r} is no printed number; write it as 262.1K, 40.7% or 3.19e4")
+        raise ValueError(f"{printed!r} is not a printed number; write it as 262.1K, 40.7% or 3.19e4")
     digits, decimals, power, scale = found.groups()
     unit = Fraction(10) ** int(power or 0) * SCALES[scale]
     half = Fraction(1, 2 * 10 ** len(decimals or "")) * unit
@@ -151,5 +151,5 @@ def rounds_to(value: Fraction | float, printed: str) -> bool:
 
 
 def unknown(words: str, paper: str, note: str) -> Claim:
-    """A claim that cannot be tried here."""
+    """A claim that cannot be checked here."""
     return Claim(words, paper, math.nan, NOT_RUN, note=note)

@@ -1,4 +1,4 @@
-"""Items of the reproduction: what is run, and what is made of the logs."""
+"""Items of the reproduction: what is run, and how its logs are evaluated."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Picture(NamedTuple):
 
     name: str
     title: str
-    text: str  # for who cannot see it: what it shows, with its numbers
+    text: str  # alternative text: what it shows, with its numbers
     draw: Callable[[Path], None]
 
 
@@ -36,13 +36,13 @@ class Findings(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What an item has to go by: rows of its configs' logs, and a folder for what it measures itself."""
+    """Input of an item: the logs of its configs, and a folder for its own measurements."""
 
     logs: Mapping[str, Any]  # by config: a pandas frame
-    seeds: int | None  # asked for with --seeds; None: the paper's
+    seeds: int | None  # from --seeds; None: the paper's
     folder: Path
-    model: str = ""  # given with --model, for items that need one
-    processes: int = 1  # that may be used
+    model: str = ""  # from --model, for items that need one
+    processes: int = 1  # available
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,5 @@ class Item:
     claimed: str  # what the paper says, in our words
     find: Callable[[Evidence], Findings]
     configs: tuple[str, ...] = ()  # in zocosmo_paper/configs, without .yaml
-    ours: Mapping[str, str] = field(
-        default_factory=dict
-    )  # settings that the paper leaves out, and why we chose so
-    needs: str = ""  # what must be given for it, such as a model; then `all` leaves it out
+    ours: Mapping[str, str] = field(default_factory=dict)  # settings that the paper omits, our choice and why
+    needs: str = ""  # what the user must provide, such as a model; `all` then skips the item

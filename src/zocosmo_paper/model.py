@@ -1,6 +1,6 @@
-"""Claims about a language model: tried where one is given, `not run` where none is.
+"""Claims about a language model: checked if a model is given, else `not run`.
 
-Printed figures are those of Qwen2-7B and are held against no other model; orderings are, against any.
+Printed figures are for Qwen2-7B and are compared with that model only; orderings are checked with any model.
 """
 
 import math
@@ -16,11 +16,11 @@ from zocosmo_paper.item import Evidence, Findings, Item, Table
 QWEN = "Qwen/Qwen2-7B"
 D = 2_523_136  # rank 8 on its query and value projections
 NEEDS = "a model"
-PERCENT = ("accuracy",)  # printed in per cent, and more is better
+PERCENT = ("accuracy",)  # printed in per cent; more is better
 
 
 class At(NamedTuple):
-    """Where a number stands in a study's logs: at a budget, at a round, or at the end."""
+    """Where to read a number in a study's logs: at a budget, at a round, or at the end."""
 
     graph: str
     method: str
@@ -45,7 +45,7 @@ class Mean(NamedTuple):
 
 
 class Order(NamedTuple):
-    """That one place is better than another: more accuracy, less of anything else."""
+    """That one number is better than another: more accuracy, less of any other metric."""
 
     words: str
     paper: str
@@ -54,7 +54,7 @@ class Order(NamedTuple):
 
 
 class ModelStudy(NamedTuple):
-    """What the paper says of a table or a figure, the configs it comes from, and the command for them."""
+    """The claims of a table or figure, its configs, and the command that runs them."""
 
     name: str
     title: str
@@ -63,7 +63,7 @@ class ModelStudy(NamedTuple):
     configs: tuple[str, ...]
     numbers: tuple[Mean, ...] = ()
     orders: tuple[Order, ...] = ()
-    command: str = ""  # where it is none that runs configs
+    command: str = ""  # if not one that runs configs
     ours: Mapping[str, str] = {}
 
     def item(self) -> Item:
@@ -76,7 +76,7 @@ class ModelStudy(NamedTuple):
 
 
 def find(study: ModelStudy, command: str, evidence: Evidence) -> Findings:
-    """All claims of a study, with a table of them where something was run."""
+    """All claims of a study, with a table if anything was run."""
     if not evidence.logs:
         note = f"run: {command}"
         claims = [unknown(number.words, str(number.printed), note) for number in study.numbers]
@@ -103,13 +103,13 @@ def _order(claim: Order, logs: Sequence[Any]) -> Claim:
     worse, lost_too = values(claim.worse, logs)
     if not better or not worse:
         return unknown(claim.words, claim.paper, _missing(claim.worse if better else claim.better))
-    sign = -1 if claim.better.metric in PERCENT else 1  # `order` has less as better
+    sign = -1 if claim.better.metric in PERCENT else 1  # for `order`, less is better
     a, b = ({seed: sign * value for seed, value in each.items()} for each in (better, worse))
     return order(claim.words, claim.paper, a, b, diverged=lost + lost_too)
 
 
 def values(at: At, logs: Sequence[Any]) -> tuple[dict[str, float], int]:
-    """By seed, in the paper's units, and how many diverged; none where the log has no such place."""
+    """Values by seed in the paper's units, and the number of diverged runs; empty if the log has none."""
     log = logs[at.config]
     part = log[(log["graph"] == at.graph) & (log["method"] == at.method)]
     if at.round is not None:

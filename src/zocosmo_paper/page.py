@@ -1,6 +1,6 @@
-"""The report: one page that holds all it shows, and asks nobody for anything.
+"""The report: one self-contained page that loads nothing.
 
-Same findings, same bytes: no time, no seconds, nothing of the machine. Links to logs and files are relative.
+Equal findings give equal bytes: the page has no times and nothing about the machine. Links are relative.
 """
 
 import base64
@@ -24,26 +24,26 @@ from zocosmo_paper.run import SUFFIXES, ItemResult
 from zocosmo_paper.write import write_text
 
 PAGE = Path("report", "index.html")
-MOST_SVG = 150_000  # bytes; a figure with more is shown as pixels
+MOST_SVG = 150_000  # bytes; larger figures are shown as PNG
 SIGNS = {"within": "✓", "ordering": "≈", "no": "✗", "not run": "–"}
 MEANINGS = {
     "within": "no further off than the printed std, or two standard errors; constants agree in every digit",
     "ordering": "the claimed order holds, its paired 95 % interval below 0; a figure may be off",
     "no": "neither",
-    "not run": "it needs what was not here, such as a model",
+    "not run": "something it needs was missing, such as a model",
 }
 TABLES = (".md", ".csv", ".tex")
 
 
 def write_page(out: Path, results: Sequence[ItemResult]) -> Path:
-    """Write the report of some results beside them, and say where it is."""
+    """Write the report next to its results, and return its path."""
     to = out / PAGE
     write_text(to, render(results, to.parent))
     return to
 
 
 def render(results: Sequence[ItemResult], at: Path) -> str:
-    """The page as it stands in the folder `at`."""
+    """The page, with links relative to the folder `at`."""
     style, script = (
         files("zocosmo_paper").joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
     )
@@ -65,7 +65,7 @@ def render(results: Sequence[ItemResult], at: Path) -> str:
 
 
 def _head(style: str, script: str) -> str:
-    """The policy allows this style, this script and pictures in the page, and lets nothing be loaded."""
+    """The content security policy allows this style, this script and inline images, and no requests."""
     allowed = [f"{kind}-src '{_digest(text)}'" for kind, text in (("style", style), ("script", script))]
     policy = "; ".join(["default-src 'none'", "img-src data:", *allowed, "base-uri 'none'"])
     return f"""<!DOCTYPE html>
@@ -93,11 +93,11 @@ def _summary(results: Sequence[ItemResult]) -> str:
     ]
     return f"""<h1>The paper, rerun</h1>
 <p>{sum(found.values())} claims of the paper, in {len(results)} items, each beside what was found here.
-Verdicts are computed; nobody typed one in.</p>
+All verdicts are computed.</p>
 <ul class="counts">{"".join(tiles)}</ul>
 <dl class="terms">{"".join(f"<dt>{v}</dt><dd>{MEANINGS[v]}.</dd>" for v in VERDICTS if found[v])}</dl>
 <p>Ours are means ± standard deviations over seeds, or a mean paired difference and its 95 % bootstrap
-interval. Runs that diverged are in no mean: each line counts them.</p>"""
+interval. Diverged runs are counted on each line and left out of every mean.</p>"""
 
 
 def _board(results: Sequence[ItemResult]) -> str:
@@ -216,7 +216,7 @@ def _configs(item: Item) -> Iterable[str]:
     for name in item.configs:
         try:
             text = escape(config_text(name))
-        except InputError:  # a model's study, which did not run, and this is no clone
+        except InputError:  # a study of a model that did not run, outside a clone
             continue
         yield (
             f"<details><summary>Config {escape(name)}.yaml</summary>\n"
@@ -225,7 +225,7 @@ def _configs(item: Item) -> Iterable[str]:
 
 
 def _files(result: ItemResult, at: Path) -> str:
-    """The raw logs first, the manifest, the tables, and what the item measured itself."""
+    """The raw logs, the manifest, the tables, and the item's own measurements."""
     folder, found = result.folder, result.findings
     logs = [(folder / name / "log.parquet", f"raw log of {name}") for name in result.item.configs]
     tables = [(folder / f"{t.name}{suffix}", f"{t.name}{suffix}") for t in found.tables for suffix in TABLES]
@@ -243,7 +243,7 @@ def _link(path: Path, at: Path, words: str) -> str:
 
 
 def _absent(results: Sequence[ItemResult]) -> str:
-    """What this report has nothing about, so that nobody takes it for checked."""
+    """Items that were not run, so that they are not taken for checked."""
     here = {result.item.name for result in results}
     rest = [item for item in all_items().values() if item.name not in here]
     if not rest:

@@ -1,4 +1,4 @@
-"""Run items: logs, a manifest from before the run, tables, figures and verdicts, each written whole."""
+"""Run items and write their manifests, logs, tables, figures and verdicts, each file atomically."""
 
 import json
 import shlex
@@ -21,7 +21,7 @@ COLUMNS = ("item", "claim", "paper", "ours", "std", "seeds", "diverged", "verdic
 SUFFIXES = (".png", ".svg", ".pdf")
 MODEL = "problem.model="  # the setting that names a model
 
-Tick = Callable[[str, str, Progress | None], None]  # item, what is being done, how far
+Tick = Callable[[str, str, Progress | None], None]  # item, current work, progress
 
 
 class How(NamedTuple):
@@ -30,7 +30,7 @@ class How(NamedTuple):
     seeds: int | None  # None: the paper's
     resume: bool
     processes: int
-    given: Sequence[str]  # settings for what needs a model, such as problem.model=smollm2
+    given: Sequence[str]  # settings for items that need a model, such as problem.model=smollm2
 
     @property
     def model(self) -> str:
@@ -47,7 +47,7 @@ class ItemResult(NamedTuple):
 
 
 def pick(names: Sequence[str], *, model: bool = False) -> list[Item]:
-    """Items by name; `all` are those that need nothing that is not here."""
+    """Items by name; `all` skips those that need a model unless there is one."""
     known = all_items()
     for name in names:
         check_known("item", name, {"all": None, **known})
@@ -66,9 +66,9 @@ def reproduce(
     given: Sequence[str] = (),
     tick: Tick = lambda item, doing, progress: None,
 ) -> list[ItemResult]:
-    """Run items and write all that they show under `out`; a stopped one goes on with `resume`.
+    """Run items and write their results under `out`; `resume` continues a stopped run.
 
-    `given` are settings for items that need a model, the model among them: problem.model=smollm2.
+    `given` are settings for items that need a model, including the model: problem.model=smollm2.
     """
     how = How(seeds, resume, processes, given)
     results = [_one(item, out / item.name, how, tick) for item in pick(names, model=bool(how.model))]
@@ -77,7 +77,7 @@ def reproduce(
 
 
 def load_plans(item: Item, how: How) -> dict[str, Plan]:
-    """What an item runs: nothing where it needs a model and none is given."""
+    """The plans of an item; none if it needs a model and there is none."""
     if item.needs and not how.model:
         return {}
     return {name: load_config(name, how.seeds, how.given) for name in item.configs}
@@ -113,7 +113,7 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
 
 
 def _command(item: Item, how: How) -> str:
-    """What runs an item again, but for its folder."""
+    """The command that reruns an item, without its folder."""
     words = ["zocosmo", "reproduce", item.name]
     words += [] if how.seeds is None else ["--seeds", str(how.seeds)]
     if item.needs:
@@ -123,7 +123,7 @@ def _command(item: Item, how: How) -> str:
 
 
 def _write_manifest(to: Path, item: Item, plans: Mapping[str, Plan], how: How) -> None:
-    """What will be run, written before it is: configs, versions, source, time. Resumed runs keep theirs."""
+    """Write configs, versions, source and time before the run. A resumed run keeps its manifest."""
     ours = make_header({}, "")
     about: dict[str, Any] = {
         "item": item.name,
@@ -141,7 +141,7 @@ def _write_manifest(to: Path, item: Item, plans: Mapping[str, Plan], how: How) -
 
 
 def _without_time(manifest: Path) -> Any:
-    """What a manifest says but for when; None where there is none, or a damaged one."""
+    """A manifest without its time; None if it is missing or damaged."""
     try:
         found = json.loads(manifest.read_text(encoding="utf-8"))
         del found["begun"]
@@ -151,7 +151,7 @@ def _without_time(manifest: Path) -> Any:
 
 
 def write_verdicts(to: Path, results: Sequence[ItemResult]) -> None:
-    """The board as CSV: a line for each claim."""
+    """Write the board as CSV, a line for each claim."""
     rows = [verdict_row(result, claim) for result in results for claim in result.findings.claims]
     write_text(to, csv_text([COLUMNS, *rows]))
 
@@ -163,7 +163,7 @@ def verdict_row(result: ItemResult, claim: Claim) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """Whole numbers whole, others to six digits; nothing for what was not found."""
+    """Whole numbers without decimals, others to six digits; empty for nan."""
     if value != value:
         return ""
     return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"

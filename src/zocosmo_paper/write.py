@@ -11,7 +11,7 @@ from zocosmo_paper.item import Table
 
 
 def write_table(folder: Path, table: Table) -> None:
-    """NAME.md, NAME.csv and NAME.tex in a folder: the same bytes for the same cells."""
+    """Write NAME.md, NAME.csv and NAME.tex; equal cells give equal bytes."""
     texts = {".md": as_markdown(table), ".csv": as_csv(table), ".tex": as_latex(table)}
     for suffix, text in texts.items():
         write_text(folder / f"{table.name}{suffix}", text)
@@ -46,6 +46,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def write_text(to: Path, text: str) -> None:
-    """A file that appears whole, in a folder that is made if need be."""
+    """Write a file atomically; make its folder if necessary."""
     to.parent.mkdir(parents=True, exist_ok=True)
     replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))

@@ -89,9 +89,9 @@ def test_a_copy_that_differs_is_found(study, monkeypatch):
         ("problem.queries=fused", "one_by_one"),
         (
             "problem={kind: quadratic, d: 100}",
-            "an audit is about adapters of a language model, got quadratic",
+            "an audit needs adapters of a language model, got quadratic",
         ),
-        ("graphs=[{kind: path, n: 1}]", "2 copies need as many nodes, got 1"),
+        ("graphs=[{kind: path, n: 1}]", "2 copies need at least as many nodes, got 1"),
         ("rounds=1", "rounds must be 2 or more"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_constant_is_right_if_it_rounds_to_what_is_printed(value, printed, fit
 
 
 def test_what_is_no_number_cannot_be_a_printed_one():
-    with pytest.raises(ValueError, match="'about 5' is no printed number"):
+    with pytest.raises(ValueError, match="'about 5' is not a printed number"):
         rounds_to(5, "about 5")
 
 

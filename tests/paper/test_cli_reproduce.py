@@ -81,13 +81,13 @@ def test_what_needs_a_model_says_what_to_run(run):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ((), "which items? name some, or all"),
+        ((), "no item given; name some, or all"),
         (("large",), "item 'large' is not known; choose from all, small, needy"),
         (("small", "--seeds", "1"), "--seeds must be between 2 and 10000, got 1"),
         (("small", "--seeds", "some"), "valid integer"),
         (("small", "--processes", "0"), "--processes must be 1 or more, got 0"),
         (("small", "--model", "smollm2"), "small takes no model; leave out --model and --set"),
-        (("needy", "--set", "rounds=2"), "--set rounds=2 changes a model's study; give a --model too"),
+        (("needy", "--set", "rounds=2"), "--set rounds=2 applies to a study of a model; also give --model"),
         (("small", "--out", "taken"), "--out taken is a file; name a folder"),
     ],
 )
@@ -124,7 +124,7 @@ def test_ctrl_c_says_how_to_go_on(run, monkeypatch):
     code, out, err = run("small", "--seeds", "2", "--out", "my folder")
     again = "zocosmo reproduce small --out 'my folder' --seeds 2 --resume"
     assert (code, out) == (130, "")
-    assert err == f"zocosmo: stopped; what is done is kept. Go on with: {again}\n"
+    assert err == f"zocosmo: stopped; finished work is kept. Continue with: {again}\n"
 
 
 def test_somebody_who_watches_sees_each_item_and_the_time_left(run, monkeypatch):

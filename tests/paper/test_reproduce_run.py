@@ -125,7 +125,7 @@ def test_the_board_has_what_does_not_hold_first(tmp_path):
 
 def test_a_config_that_only_a_clone_has_is_asked_for_in_words(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"configs/model/absent.yaml is not here; run this in a clone"):
+    with pytest.raises(InputError, match=r"configs/model/absent.yaml was not found; run this in a clone"):
         config_text("model/absent")
 
 

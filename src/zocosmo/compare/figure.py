@@ -1,4 +1,4 @@
-"""The field in one picture: a panel for each problem, its metric against bits per node, ours thicker."""
+"""All methods in one figure: a panel per problem, its metric against bits per node, ours thicker."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,13 +12,13 @@ from zocosmo.report.budget import GREATER_IS_BETTER
 from zocosmo.report.curves import BUDGET, COLOURS, NAMES, curves_of
 from zocosmo.report.figures import new_panels, save_figure
 
-DASHES = {False: ("-", ":"), True: ("--", "-.")}  # by whether there is a server
+DASHES = {False: ("-", ":"), True: ("--", "-.")}  # by whether the method has a server
 PANEL = 4.4  # inches
 COLUMNS = 3
 
 
 def draw_field(results: Sequence[ContestResult], to: Path) -> None:
-    """Means over seeds; both axes are logarithmic, but that of a metric of which more is better."""
+    """Means over seeds on log axes; the y axis is linear for metrics where more is better."""
     columns = min(COLUMNS, len(results))
     looks = styles(results)
     across = 2 * columns
@@ -53,12 +53,12 @@ def draw_panel(axes: Any, result: ContestResult, looks: dict[str, dict[str, Any]
 
 
 def paid(points: pd.DataFrame) -> pd.DataFrame:
-    """Without round 0, which costs nothing and has no place on a logarithmic axis."""
+    """Without round 0, whose 0 bits cannot be drawn on a log axis."""
     return points[points["bits"] > 0]
 
 
 def styles(results: Sequence[ContestResult]) -> dict[str, dict[str, Any]]:
-    """A look for each method that sends anything, the same in all panels: ours thick, servers' broken."""
+    """A style for each method that sends anything, the same in all panels: ours thick, servers dashed."""
     kinds = {
         c.candidate.label: c.candidate.kind
         for result in results

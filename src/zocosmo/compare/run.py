@@ -1,7 +1,7 @@
-"""Comparisons are run here: on each problem a pilot, choices, studies; then tables and figures are written.
+"""Runs comparisons: on each problem a pilot, choices and studies; then tables and figures.
 
-All studies are ordinary ones, in OUT/PROBLEM/pilot, OUT/PROBLEM/final (as chosen for bits) and
-OUT/PROBLEM/final-queries: whatever stops them, a second call goes on.
+The studies are in OUT/PROBLEM/pilot, OUT/PROBLEM/final (chosen for bits) and OUT/PROBLEM/final-queries; a
+second call resumes stopped ones.
 """
 
 import csv
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Watched = Callable[[Plan], AbstractContextManager[Tick | None]]
 FIGURES = ("field.png", "field.svg")
-FINALS = {"bits": "final", "queries": "final-queries"}  # folders, by what is equal
+FINALS = {"bits": "final", "queries": "final-queries"}  # folders, by limited quantity
 
 
 def compare(
@@ -39,7 +39,7 @@ def compare(
     replace_old: bool = False,
     watched: Watched = lambda plan: nullcontext(),
 ) -> list[ContestResult]:
-    """Run what is not yet run, choose, and write tables, figures and settings into `out`."""
+    """Run what is missing, choose settings, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(comparison.pilot_seeds) for contest in comparison.contests]
     for contest, plan in zip(comparison.contests, pilots, strict=True):
         contest.check_metrics(check_measured, plan)
@@ -59,9 +59,9 @@ def compare(
 
 
 def _make_ready(folder: Path, pilot: Plan, replace_old: bool) -> None:
-    """Refuse the pilot of another plan, or clear both studies, before any problem is worked on.
+    """Refuse the pilot of another plan, or clear all studies, before any problem is run.
 
-    A call that is stopped can then be repeated without --replace, however many problems it had not reached.
+    A stopped call can then be repeated without --replace.
     """
     for part in ("pilot", *FINALS.values()) if replace_old else ():
         clear_folder(folder / part)
@@ -88,7 +88,7 @@ def _contest(
 
 
 def grids(result: ContestResult) -> Iterator[tuple[str, Grid]]:
-    """The tables of one problem by name: its own metric first, and the objective always."""
+    """The tables of one problem by name: its own metric, the objective, traits, settings."""
     for metric in dict.fromkeys((result.contest.metric, "objective")):
         yield metric, field_grid(result, metric)
     yield "traits", traits_grid(result)
@@ -96,7 +96,7 @@ def grids(result: ContestResult) -> Iterator[tuple[str, Grid]]:
 
 
 def write_all(results: Sequence[ContestResult], out: Path) -> None:
-    """Tables of each problem in its folder; who wins, settings, cells and the figure beside the folders."""
+    """Write tables of each problem into its folder; winners, settings, cells and the figure into `out`."""
     import pandas as pd
 
     for result in results:
@@ -116,7 +116,7 @@ def write_all(results: Sequence[ContestResult], out: Path) -> None:
 
 
 def _tidy(result: ContestResult) -> "Iterator[pd.DataFrame]":
-    """Cells as numbers, with what is equal in them."""
+    """Cells as numbers, with the limited quantity."""
     metrics = dict.fromkeys((result.contest.metric, "objective"))
     for metric in metrics:
         for limit, frame in limit_cells(result, metric):

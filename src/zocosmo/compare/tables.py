@@ -1,4 +1,4 @@
-"""What a comparison says of one problem, as tables: results at equal bits and queries, traits, settings."""
+"""Tables of one problem: results at equal bits and queries, traits, settings."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +17,17 @@ DIGITS = 2  # of the std
 
 
 class Final(NamedTuple):
-    """Settings as one limit chose them, and what they came to on the study's seeds."""
+    """Settings chosen at one limit, and their results on the study's seeds."""
 
     chosen: list[Chosen]
-    rows: "pd.DataFrame"  # of the final log, the problem under its name in the comparison
+    rows: "pd.DataFrame"  # of the final log, with the problem's name in the comparison
 
 
 class ContestResult(NamedTuple):
-    """What was found on one problem; methods were tuned for bits, and once more for queries."""
+    """Results on one problem; methods are tuned for bits, and separately for queries."""
 
     contest: Contest
-    finals: dict[str, Final]  # by what is equal
+    finals: dict[str, Final]  # by limited quantity: bits, queries
     traits: list[Traits]
     d: int
 
@@ -41,24 +41,24 @@ class ContestResult(NamedTuple):
 
     @property
     def choices(self) -> list[tuple[str, Chosen]]:
-        """Method by method, with what was equal when it was chosen."""
+        """By method: the limited quantity and the choice."""
         pairs = [[(what, c) for c in final.chosen] for what, final in self.finals.items()]
         return [choice for method in zip(*pairs, strict=True) for choice in method]
 
     @property
     def edges(self) -> set[str]:
-        """Methods of which a choice was at an end of the range of eta."""
+        """Methods with a choice at an end of the range of eta."""
         return {c.candidate.label for final in self.finals.values() for c in final.chosen if c.edge}
 
     @property
     def silent(self) -> set[str]:
-        """Methods that never send anything: no node can have the average of what they find."""
+        """Methods that send nothing: no node has the average that is measured."""
         spent = self.rows.groupby("method", sort=False, observed=True)["bits"].max()
         return {str(method) for method in spent.index[spent == 0]}
 
 
 def field_grid(result: ContestResult, metric: str) -> Grid:
-    """One row per method: mean ± std at each limit, then the rounds that the largest budget paid for."""
+    """One row per method: mean ± std at each limit, then the rounds within the largest budget."""
     columns = [
         {row["method"]: row for row in found.to_dict("records")} for _, found in limit_cells(result, metric)
     ]
@@ -92,7 +92,7 @@ def completed(row: Mapping[Any, Any] | None) -> str:
 
 
 def field_note(result: ContestResult, metric: str, columns: Sequence[Mapping[str, Any]]) -> str:
-    """What is shown, how it was tuned, and what the marks mean."""
+    """What is shown, how it was tuned, and the meaning of the marks."""
     contest, shown = result.contest, [row for column in columns for row in column.values()]
     better = "greater is better" if metric in GREATER_IS_BETTER else "less is better"
     seeds = result.rows["seed"].nunique()
@@ -113,7 +113,7 @@ def field_note(result: ContestResult, metric: str, columns: Sequence[Mapping[str
 
 
 def traits_grid(result: ContestResult) -> Grid:
-    """One row per method: what was measured of it."""
+    """One row per method: its measured traits."""
     header = ["server", "states", "waits", "memory", "elsewhere", "bits", "up", "down", "queries"]
     rows = [
         (
@@ -143,7 +143,7 @@ def counted(number: float) -> str:
 
 
 def settings_grid(result: ContestResult) -> Grid:
-    """One row per method: what was chosen for it."""
+    """One row per method: its chosen setting."""
     rows = []
     for what, (candidate, setting, mean, lost, edge) in result.choices:
         label = f"{candidate.label}, {what}{' ‡' * edge}"

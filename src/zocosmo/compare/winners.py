@@ -1,4 +1,4 @@
-"""Who wins: at each problem and budget the best method, and whether ours are as good as seeds can tell."""
+"""The best method for each problem and budget, and whether ours differ from it significantly."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from zocosmo.report.budget import GREATER_IS_BETTER, Cell, cell
 from zocosmo.report.stats import paired_interval
 from zocosmo.report.tables import NOTHING, Grid
 
-Ranks = dict[str, int]  # equals share the better one
+Ranks = dict[str, int]  # ties share the better rank
 
 
 def winners_grid(results: Sequence[ContestResult]) -> Grid:
-    """One row per problem and limit: the best, the best without a server, and how ours stand."""
+    """One row per problem and limit: the best, the best without a server, and ours against the best."""
     kinds = {c.candidate.label: c.candidate.kind for result in results for c in result.chosen}
     ours = [label for label, kind in kinds.items() if kind in OURS]
     rows = []
@@ -42,7 +42,7 @@ def competing(result: ContestResult, limit: Limit) -> dict[str, Cell]:
 
 
 def ranked(found: Mapping[str, Cell], metric: str) -> Ranks:
-    """Ranks of those whose runs all came through."""
+    """Ranks of the methods without diverged runs."""
     sign = -1.0 if metric in GREATER_IS_BETTER else 1.0
     scores = {
         label: sign * cell.mean
@@ -57,7 +57,7 @@ def first(ranks: Ranks) -> list[str]:
 
 
 def standing(found: Mapping[str, Cell], ranks: Ranks, label: str, metric: str) -> str:
-    """How one of ours stands against the best."""
+    """One of our methods against the best."""
     if label not in ranks:
         return NOTHING
     rank = f"{ranks[label]}/{len(ranks)}"

@@ -1,4 +1,4 @@
-"""zocosmo audit: is a trajectory the same wherever its backbone lies?"""
+"""zocosmo audit: whether a trajectory depends on where its backbone is."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
 def audit(
     config: ConfigArgument,
-    rounds: Annotated[
-        int, typer.Option(help="Rounds of each trajectory, or the config's if it has fewer.")
-    ] = 10,
+    rounds: Annotated[int, typer.Option(help="Rounds of each trajectory; the config's, if fewer.")] = 10,
     seeds: SeedsOption = "",
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run each trajectory on one copy of the backbone, on two, again, and measured once more; compare bits.
+    """Run each trajectory on one copy of the backbone, on two, again, and evaluated once more; compare bits.
 
-    Exit code 0 where all query values, final states and measures are equal, 1 where they are not.
+    Exit code 0 if all query values, final states and measures are equal, else 1.
 
     \b
     Example: zocosmo audit configs/model/placement_audit.yaml --set problem.model=smollm2

@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 
 OUT = Path("reproduction")
 MOST_SEEDS = 10_000
-MOST_LINES = 60  # of claims that are within; more are counted by item
+MOST_LINES = 60  # claims within; more are counted by item
 COLOURS = {"within": "green", "ordering": "yellow", "no": "bold red", "not run": "dim"}
 
 
 def reproduce_command(
     context: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME… | all", help="Items; --list says which there are.")
+        list[str] | None, typer.Argument(metavar="NAME… | all", help="Items; --list lists them.")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for logs, tables, figures and the report.")] = OUT,
-    seeds: Annotated[int | None, typer.Option(help="So many seeds in place of the paper's.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds, instead of the paper's.")] = None,
     resume: ResumeOption = False,
     processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 2,
     model: Annotated[
-        str, typer.Option(help="For items that need one: smollm2, a folder, a hub's name.")
+        str, typer.Option(help="For items that need one: smollm2, a folder, or a name on the hub.")
     ] = "",
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rerun the paper's tables, figures and constants, and judge every claim.
 
-    Writes logs, tables, figures, verdicts.csv and report/index.html, one page that holds all of them.
+    Writes logs, tables, figures, verdicts.csv and report/index.html, a page with all of them.
 
     Example: zocosmo reproduce all
     """
@@ -71,7 +71,10 @@ def reproduce_command(
                 names or [], out, seeds=seeds, resume=resume, processes=processes, given=given, tick=tick
             )
         except KeyboardInterrupt:
-            print(f"zocosmo: stopped; what is done is kept. Go on with: {shlex.join(again)}", file=sys.stderr)
+            print(
+                f"zocosmo: stopped; finished work is kept. Continue with: {shlex.join(again)}",
+                file=sys.stderr,
+            )
             raise
         except InputError as error:
             raise InputError(str(error).replace("with --replace", "without --resume")) from None
@@ -110,7 +113,7 @@ def _list(as_json: bool) -> None:
 
 
 def seconds() -> dict[str, float]:
-    """What each item took on two cores when it was last measured."""
+    """Seconds of each item on two cores, as last measured."""
     found: dict[str, float] = json.loads(
         files("zocosmo_paper").joinpath("seconds.json").read_text(encoding="utf-8")
     )
@@ -118,11 +121,11 @@ def seconds() -> dict[str, float]:
 
 
 def _check(names: Sequence[str], out: Path, how: "How") -> None:
-    """Refuse before anything is run what could only fail on the way."""
+    """Refuse bad input before anything is run."""
     from zocosmo_paper.run import load_plans, pick
 
     if not names:
-        raise InputError("which items? name some, or all; zocosmo reproduce --list says which there are")
+        raise InputError("no item given; name some, or all; zocosmo reproduce --list lists them")
     if how.seeds is not None:
         check_whole("--seeds", how.seeds, 2, MOST_SEEDS)
     check_whole("--processes", how.processes, 1)
@@ -131,7 +134,7 @@ def _check(names: Sequence[str], out: Path, how: "How") -> None:
     if how.given and not needy:
         raise InputError(f"{', '.join(names)} takes no model; leave out --model and --set")
     if how.given and not how.model:
-        raise InputError(f"--set {how.given[0]} changes a model's study; give a --model too")
+        raise InputError(f"--set {how.given[0]} applies to a study of a model; also give --model")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; name a folder")
     if find_spec("matplotlib") is None:
@@ -141,7 +144,7 @@ def _check(names: Sequence[str], out: Path, how: "How") -> None:
 
 
 def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[str, Any]:
-    """Everything that was found, as plain data."""
+    """All results as plain data."""
     from zocosmo_paper.board import all_claims, counts
 
     claims = [
@@ -158,12 +161,12 @@ def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[st
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no word for what is not finite."""
+    """JSON has no numbers that are not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
-    """The board, what does not hold first; then how many of each, and where the rest is."""
+    """Print the board, failures first, then the counts and where the report is."""
     from zocosmo_paper.board import all_claims, board, counts, ours_text
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
@@ -197,7 +200,7 @@ def _verdict(verdict: str) -> Text:
 
 @contextmanager
 def progress(items: Sequence["Item"], how: "How") -> Iterator["Tick"]:
-    """A bar for each item on stderr, and the time left for all of them, if somebody watches."""
+    """Progress bars on stderr, one for each item and one for the time left, if it is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -219,7 +222,7 @@ def progress(items: Sequence["Item"], how: "How") -> Iterator["Tick"]:
 
 
 class Watch:
-    """Turns what a run tells into bars: node-rounds of an item's configs, and seconds for all items."""
+    """Updates the bars: node-rounds of an item's configs, and estimated seconds for all items."""
 
     def __init__(self, bar: Any, items: Sequence["Item"], how: "How") -> None:
         self._bar, self._how, self._items = bar, how, {item.name: item for item in items}
@@ -257,7 +260,7 @@ class Watch:
 
 
 class Left:
-    """Time left: what the items took when they were last measured, at the pace of this machine so far."""
+    """Time left: from the seconds last measured for the items, scaled by the speed of this machine so far."""
 
     def __init__(self, expected: Mapping[str, float], names: Sequence[str]) -> None:
         known = [expected[name] for name in names if name in expected]
@@ -266,7 +269,7 @@ class Left:
         self._names, self._begun = list(names), time.monotonic()
 
     def __call__(self, item: str, share: float) -> tuple[float, float | None]:
-        """Share done of all, and seconds left; None until there is a pace to go by."""
+        """Share done of all items, and seconds left; None before any work is done."""
         before = self._names[: self._names.index(item)]
         done = sum(self._expected[name] for name in before) + share * self._expected[item]
         total = sum(self._expected.values()) or 1.0

@@ -1,4 +1,4 @@
-"""The items, in the order of the paper. Each module has `ITEMS`; add a module here and nowhere else."""
+"""The items, in the order of the paper. Each module has `ITEMS`; register a new module here."""
 
 from zocosmo_paper.item import Item
 
@@ -20,7 +20,7 @@ MODULES: tuple[str, ...] = (
 
 
 def all_items() -> dict[str, Item]:
-    """By name; modules are imported when they are asked for, since they bring in pandas."""
+    """All items by name; modules are imported here, on demand, since they import pandas."""
     from importlib import import_module
 
     found: dict[str, Item] = {}

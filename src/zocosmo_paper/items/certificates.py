@@ -1,4 +1,4 @@
-"""Steps that the correlation-dependent rate certifies, and from which round its bound says something."""
+"""Step sizes that the correlation-dependent rate certifies, and when its bound is not vacuous."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -28,7 +28,7 @@ CERTIFIED, PRACTICAL, MU = 1e-4, 0.004, 1e-3
 ROUNDS = 1600
 CHI = {"complete": complete_chi(N), "ring": ring_chi(N)}
 SIZES = {"d": D, "q": Q, "pairs": N // 2}
-LONG = (2**60, 2**90)  # horizons at which lower orders are gone
+LONG = (2**60, 2**90)  # horizons at which lower orders are negligible
 POWERS = {"G": "0.67", "S": "0.50", "I": "0.50"}  # thm:corr_core: T^(−2/3) for G, T^(−1/2) for S and I
 
 
@@ -40,7 +40,7 @@ class GraphCoupling(NamedTuple):
         return is_certified(eta, self.coupling, **SIZES, chi=CHI[self.graph], L=L)
 
     def bound(self, zeta: float) -> Rate:
-        """Of the certified runs, after all their rounds."""
+        """For the certified runs, after all rounds."""
         setting = Setting(d=D, q=Q, n=N, L=L, Delta0=start_gap(), zeta2=zeta**2)
         return coupling_bound(self.coupling, setting, eta=CERTIFIED, mu=MU, chi=CHI[self.graph], T=ROUNDS)
 
@@ -54,7 +54,7 @@ def start_gap() -> float:
 
 
 def matchings(nodes: tuple[int, ...]) -> Iterator[list[tuple[int, int]]]:
-    """All perfect matchings of some nodes."""
+    """All perfect matchings of the nodes."""
     if not nodes:
         yield []
         return
@@ -81,7 +81,7 @@ def step_claims() -> list[Claim]:
 
 
 def chi_claims() -> list[Claim]:
-    """The printed formulas against the eigenvalue, from every matching of the law."""
+    """The printed formulas against the eigenvalue computed from all matchings of the law."""
     perfect = list(matchings(tuple(range(N))))
     laws = {
         "complete": [(pairs, Fraction(1, len(perfect))) for pairs in perfect],
@@ -98,7 +98,7 @@ def chi_claims() -> list[Claim]:
 
 
 def power_claims() -> list[Claim]:
-    """How fast the bound falls with T where steps follow the horizon."""
+    """How fast the bound falls with T if steps depend on the horizon."""
     claims = []
     for coupling, printed in POWERS.items():
         totals = [long_bound(coupling, T).total for T in LONG]

@@ -1,6 +1,6 @@
-"""Constants of the paper: what messages, rounds and budgets cost, recomputed from d, q and B alone.
+"""Constants of the paper: costs of messages, rounds and budgets, recomputed from d, q and B.
 
-d = 2,523,136 is the paper's for LoRA. For the full model it prints 6.53B only; the public layer shapes of
+d = 2,523,136 for LoRA is from the paper. For the full model it prints 6.53B; the public layer shapes of
 Qwen2-7B without embeddings and head give d = 6,525,621,760.
 """
 
@@ -21,17 +21,17 @@ OPERATORS = "tab-public-randomness-operators"
 
 
 class Fact(NamedTuple):
-    """A printed number, what it is, and ours."""
+    """A number: in words, as printed, and ours."""
 
     words: str
     printed: str
     value: Fraction | float
     note: str = ""
-    sign: str = ""  # before the number, such as ≥
+    sign: str = ""  # printed before the number, such as ≥
 
 
 def check(rows: Sequence[Fact]) -> list[Claim]:
-    """A verdict for each number; a sign before it is shown, and does not soften the verdict."""
+    """A verdict for each number; its sign is shown and does not affect the verdict."""
     claims = [constant(row.words, row.printed, row.value, note=row.note) for row in rows]
     return [
         claim._replace(paper=f"{row.sign} {claim.paper}") if row.sign else claim
@@ -40,7 +40,7 @@ def check(rows: Sequence[Fact]) -> list[Claim]:
 
 
 def beside(name: str, title: str, rows: Iterable[Fact], notes: str = "") -> Table:
-    """Numbers of the paper and ours, side by side."""
+    """The paper's numbers and ours, side by side."""
     lines = [[row.words, f"{row.sign} {row.printed}".strip(), ours(row)] for row in rows]
     return Table(name, title, ["", "paper", "ours"], lines, notes)
 
@@ -51,12 +51,12 @@ def both(row: Fact) -> str:
 
 
 def ours(row: Fact) -> str:
-    """Our value in the unit that is printed."""
+    """Our value in the printed unit."""
     return f"{exactly(100 * row.value)}%" if row.printed.endswith("%") else exactly(row.value)
 
 
 def exactly(value: Fraction | float) -> str:
-    """A number with the digits that tell it from a rounded one.
+    """A number with enough digits to tell it from a rounded one.
 
     >>> exactly(80_740_352), exactly(Fraction(65, 32)), exactly(341_656.5312)
     ('80,740,352', '2.03125', '341,656.5')
@@ -76,7 +76,7 @@ SHAPES = "from d rounded to 6.53B; the public layer shapes give ours, which is b
 
 
 def _payload_rows() -> dict[str, list[Fact]]:
-    """By setting: the cells of the table in order, then what the text repeats."""
+    """By setting: the cells of the table in order, then numbers repeated in the text."""
     lora, full = payload.link_costs(LORA, Q, B), payload.link_costs(FULL, Q, B)
     rounded = payload.link_costs(PRINTED_FULL, Q, B)
     return {
@@ -231,7 +231,7 @@ def _budget_rows() -> list[Fact]:
 
 # The shared seed, spread over rounds   [eq:seed_numeric_example]
 
-MOST_ROUNDS = 10_000  # horizons that the bound is tried at, one by one
+MOST_ROUNDS = 10_000  # the bound is checked at every horizon up to this
 
 
 def _seed_rows() -> list[Fact]:
@@ -248,7 +248,7 @@ def _seed_rows() -> list[Fact]:
 
 
 def listed(name: str, title: str, rows: Callable[[], list[Fact]]) -> Callable[[Evidence], Findings]:
-    """What finds a list of constants and shows it as one table."""
+    """The `find` of an item that is one list of constants."""
 
     def find(evidence: Evidence) -> Findings:
         found = rows()
@@ -271,12 +271,12 @@ PROTOCOLS = {
     "edge-local support": ("edge_local", "matched peer", "qB", "1"),
     "seed–scalar flood": ("flooding", "every node", "(N − 1)b", "D_G"),
 }
-PERFECT = ("ring n=8", "ring n=64", "complete")  # graphs whose schedule pairs every node in every round
-SLICE = 16  # coordinates a message, in the short runs
+PERFECT = ("ring n=8", "ring n=64", "complete")  # graphs whose matchings are perfect
+SLICE = 16  # coordinates per message in the short runs
 
 
 def find_operators(evidence: Evidence) -> Findings:
-    """Formulas of the table against what the ledger billed for short runs, exactly."""
+    """The formulas of the table against the ledger of short runs, exactly."""
     log = evidence.logs[OPERATORS]
     claims: list[Claim] = []
     lines = []
@@ -305,13 +305,13 @@ def find_operators(evidence: Evidence) -> Findings:
 
 
 def billed(run: Any) -> Fraction:
-    """Payload bits per node and round of a run, exactly: frames are left out, as in the paper."""
+    """Payload bits per node and round of a run, exactly; without frames, as in the paper."""
     bits = sum(int(run[kind]) for kind in ("value_bits", "index_bits", "control_bits"))
     return Fraction(bits, int(run["n"]) * int(run["round"]))
 
 
 def equal(words: str, formula: str, expected: Fraction, found: Fraction) -> Claim:
-    """A formula of the paper against a count, which must be that number and not one that rounds to it."""
+    """A formula of the paper against a count, which must be equal without rounding."""
     return Claim(words, formula, float(found), WITHIN if expected == found else NO)
 
 

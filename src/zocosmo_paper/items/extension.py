@@ -37,7 +37,7 @@ from zocosmo_paper.plans import load_config
 
 CONFIG = "appendix-extension-experiments-v23"
 OMEGAS, ZETAS, STEPS = (0.0, 0.6), (0.0, 2.0), (0.001, 0.004)
-ALIKE = 1e-14  # of states near 0.2, where two products round
+ALIKE = 1e-14  # absolute, for states near 0.2: two products round
 
 
 class Update(NamedTuple):
@@ -124,7 +124,7 @@ def same_step(cells: Mapping[Spot, Cell]) -> list[Claim]:
 
 
 def matched_step(cells: Mapping[Spot, Cell]) -> list[Claim]:
-    """Ten times the step: too long for G from a base step of 0.004, not from 0.001."""
+    """Ten times the step is too large for G with a base step of 0.004, not with 0.001."""
     large, small = "at eta = 0.04 G ends much higher than I", "at eta = 0.01 G keeps the advantage"
     claims = []
     for graph in GRAPHS:
@@ -140,14 +140,14 @@ def matched_step(cells: Mapping[Spot, Cell]) -> list[Claim]:
 
 
 def topology(cells: Mapping[Spot, Cell]) -> list[Claim]:
-    """With one curvature G does not see the graph; with unequal ones it does."""
+    """With equal curvatures G does not depend on the graph; with unequal ones it does."""
     first, second = (cells[EXACT_QUERIES.spot(graph, "G")] for graph in GRAPHS)
     words = "G lower on the complete graph than on the ring: deterministic"
     return [ends_below(words, "on the ring the G residual is larger", first, second)]
 
 
 def without_heterogeneity(cells: Mapping[Spot, Cell]) -> list[Claim]:
-    """zeta 0: how far G and I are apart, in powers of ten, against zeta 2; and means that are close."""
+    """The ratio of G to I is smaller at zeta 0 than at zeta 2, and means at zeta 0 are close."""
     paper, claims = "when zeta = 0 the large deterministic advantage disappears", []
     for graph in GRAPHS:
         apart = [_powers_apart(cells, graph, zeta) for zeta in ZETAS]
@@ -179,7 +179,7 @@ def noise_floor(cells: Mapping[Spot, Cell]) -> list[Claim]:
 
 
 def first_updates(plan: Plan) -> Claim:
-    """Memory starts at zero, so (1 − β) η = η₀ makes the first update that of the noisy core."""
+    """Momentum starts at zero, so with (1 − β) η = η₀ the first update equals that of the noisy core."""
     core, matched = (_first_states(plan, update) for update in (NOISY, MATCHED))
     alike = int((np.abs(core - matched).max(axis=(1, 2)) <= ALIKE).sum())
     words = "runs whose first update with the matched step is that of the noisy core"
@@ -187,7 +187,7 @@ def first_updates(plan: Plan) -> Claim:
 
 
 def _first_states(plan: Plan, update: Update) -> Array:
-    """States after one round of all runs with an update, in the same order for every update."""
+    """States of all runs with an update after one round, in the same order for every update."""
     found = []
     for coupling in COUPLINGS:
         batch = Simulation([trial.run() for trial in plan.trials if _is(trial, update, coupling)])

@@ -1,6 +1,6 @@
-"""Support locality on rings: whose support is shared, with whom, and what a megabit buys.
+"""Support locality on rings: who shares a support, and what a megabit buys.
 
-Objectives are F(x̄_T) / F(x̄_0) at the last logged round that 1 Mbit per node pays. Diverged runs are counted.
+Objectives are F(x̄_T) / F(x̄_0) at the last logged round within 1 Mbit per node. Diverged runs are counted.
 """
 
 import math
@@ -23,7 +23,7 @@ ALL, COMMON, OWN = "all-neighbour, common", "matching, common", "matching, edge-
 
 
 class RingCell(NamedTuple):
-    """A cell as printed: mean, std, and the rounds in parentheses where there are any."""
+    """A cell as printed: mean, std, and the rounds in parentheses, if any."""
 
     mean: str
     std: str
@@ -122,7 +122,7 @@ def _below(found: Cells, n: int, better: str, worse: str, paper: str = "lower") 
 
 
 def _costs(log: Any) -> list[Claim]:
-    """Bits and stages of a round, from the ledger's bill over whole runs."""
+    """Bits and stages of a round, from the ledger over whole runs."""
     last = log.groupby(["n", "method"], sort=False, observed=True).tail(1)
     each = {(row.n, row.method): row for row in last.itertuples()}
     claims = [
@@ -136,7 +136,7 @@ def _costs(log: Any) -> list[Claim]:
 
 
 def shown(ours: Cell, *, rounds: bool = True) -> str:
-    """A cell of ours in the paper's layout.
+    """Our cell in the paper's layout.
 
     >>> shown(Cell(0.06056, 0.00218, {"1": 0.06056}, 1, (970, 970)))
     '0.0606 ± 0.0022 (970), 1 diverged'
@@ -239,7 +239,7 @@ def find_matching(evidence: Evidence) -> Findings:
 
 
 def _lost(ours: Cell, method: str) -> Claim:
-    """How often runs diverge, as a share: 1 of 5 is 0.2 with a std of 0.45. Which seed, nobody can know."""
+    """The share of diverged runs: 1 of 5 is 0.2 with a std of 0.45. Which seed diverges is not compared."""
     fate = dict.fromkeys(ours.values, 0.0) | {f"diverged {k}": 1.0 for k in range(ours.diverged)}
     share = LOST / SEEDS
     printed = Printed(share, round(math.sqrt(share * (1 - share) * SEEDS / (SEEDS - 1)), 2), SEEDS)
@@ -251,7 +251,7 @@ def _lost(ours: Cell, method: str) -> Claim:
 
 
 def _close(found: Cells, n: int) -> Claim:
-    """Common and own supports on the same matching: their difference, seed by seed, is that of the cells."""
+    """Common and own supports on the same matching: the paired difference against that of the cells."""
     a, b, printed = found[n, COMMON], found[n, OWN], MATCHED[n]
     pairs = differences(a.values, b.values)
     middle = round(printed[COMMON].number.mean - printed[OWN].number.mean, 4)

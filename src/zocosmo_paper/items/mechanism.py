@@ -41,8 +41,8 @@ CONFIG = "appendix-correlation-experiments"
 ZETAS = (0.0, 0.5, 2.0)
 CERTIFIED, PRACTICAL = 1e-4, 0.004
 PULLED = (0.5, 2.0)
-SAME = 1e-6  # relative: trajectories that are one in exact arithmetic differ by rounding of two queries
-PAIRED_ROUNDS = 200  # of each seed, in which streams are compared
+SAME = 1e-6  # relative: trajectories equal in exact arithmetic differ by the rounding of two queries
+PAIRED_ROUNDS = 200  # compared for each seed
 
 _G, _I = (Spot("complete", coupling, PRACTICAL, 2.0) for coupling in "GI")
 PRINTED = (  # appendix:correlation_experiments
@@ -96,7 +96,7 @@ def find(evidence: Evidence) -> Findings:
 
 
 def orderings(cells: Mapping[Spot, Cell]) -> list[Claim]:
-    """Unequal linear terms leave S and I a floor, and G none."""
+    """With unequal linear terms, S and I reach a floor and G does not."""
     paper = "nonzero linear heterogeneity produces a floor for S and I; G keeps the cancellation"
     return [
         ends_below(
@@ -127,7 +127,7 @@ def closeness(cells: Mapping[Spot, Cell]) -> list[Claim]:
 
 
 def one_trajectory(cells: Mapping[Spot, Cell]) -> Claim:
-    """Under G neither the matching nor the linear terms move x̄   [eq:corr_cancellation]"""
+    """Under G, x̄ depends on neither the matching nor the linear terms   [eq:corr_cancellation]"""
     words = "largest relative difference between final F of G over graphs and zeta"
     worst = 0.0
     for eta in (CERTIFIED, PRACTICAL):
@@ -142,7 +142,7 @@ def one_trajectory(cells: Mapping[Spot, Cell]) -> Claim:
 
 
 def streams(seeds: list[int]) -> list[Claim]:
-    """That only what a coupling is about differs between couplings: all else is drawn alike."""
+    """That couplings share all draws but those their definitions make different."""
     same = {"matchings of G, S and I": 0, "supports of G and S": 0, "signs of S and I": 0}
     rounds = np.arange(PAIRED_ROUNDS)
     methods = [EdgeLocal(coupling=c, q=Q, eta=1.0, mu=1.0) for c in COUPLINGS]
@@ -162,7 +162,7 @@ def streams(seeds: list[int]) -> list[Claim]:
 
 
 def _alike(a: Any, b: Any) -> NDArray[np.bool_]:
-    """In which rounds two draws are the same."""
+    """The rounds in which two draws are equal."""
     a, b = np.broadcast_arrays(a, b)
     found: NDArray[np.bool_] = (a == b).reshape(len(a), -1).all(axis=-1)
     return found

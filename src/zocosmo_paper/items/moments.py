@@ -1,4 +1,4 @@
-"""Frozen states: error of the averaged update and disagreement it injects, drawn and in closed form."""
+"""Frozen states: error of the averaged update and injected disagreement, sampled and in closed form."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from zocosmo_paper.items.studies import COUPLINGS, SEEDS, D, N, Q, text
 PAIRS = N // 2
 DRAWS = 1500
 LEVELS = (0, 1, 3, 6, 10, 15)  # H²; the paper says six values, and names 0, 3 and 15
-FAR = 4.0  # standard errors; 36 means of 12,000 draws all keep it but in 1 of 400 studies
+FAR = 4.0  # standard errors; all of 36 means stay within it in 399 of 400 studies
 PRINTED = {  # appendix:correlation_experiments: V at H² = 0, 3 and 15
     ("G", 0): "31",
     ("S", 0): "13",
@@ -42,7 +42,7 @@ MomentKey = tuple[str, str, int]  # V or U, coupling, H²
 
 
 class Drawn(NamedTuple):
-    """Of one moment, coupling and level: all draws, (seeds, draws), and the closed form."""
+    """One moment, coupling and level: all draws, (seeds, draws), and the closed form."""
 
     draws: Array
     exact: Fraction
@@ -58,7 +58,7 @@ class Drawn(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Of the mean of all draws from the closed form, in standard errors."""
+        """Distance of the mean of all draws from the closed form, in standard errors."""
         error = float(self.draws.std(ddof=1)) / math.sqrt(self.draws.size)
         off = abs(float(self.draws.mean()) - float(self.exact))
         return off / error if error > 1e-9 else 0.0 if off < 1e-9 else math.inf
@@ -83,7 +83,7 @@ def applied(coupling: str, seed: int, draws: int, rows: Array) -> Array:
 
 
 def measure(seeds: Sequence[int], draws: int) -> dict[MomentKey, Drawn]:
-    """V and U of every draw; levels share directions, and so do the couplings what they can."""
+    """V and U of every draw; levels share directions, and couplings share what their definitions allow."""
     found: dict[MomentKey, list[Array]] = {}
     for seed in seeds:
         a, apart = frozen(seed)
@@ -114,7 +114,7 @@ def findings(found: dict[MomentKey, Drawn]) -> Findings:
 
 
 def predicted() -> list[Claim]:
-    """The closed forms at the levels whose values are printed, and where the curves meet."""
+    """The closed forms at the printed levels, and where the curves meet."""
     claims = [
         constant(f"V of {coupling} at H2 = {level}, closed form", printed, exact("V", coupling, level))
         for (coupling, level), printed in PRINTED.items()
@@ -126,7 +126,7 @@ def predicted() -> list[Claim]:
 
 
 def measured(found: dict[MomentKey, Drawn]) -> Claim:
-    """All moments at once, with a tolerance for as many: the paper prints none of its own draws."""
+    """All moments together; the paper prints none of its own draws."""
     far = {place: drawn.distance for place, drawn in found.items()}
     which, coupling, level = max(far, key=lambda place: far[place])
     words = f"of {len(found)} drawn moments, those at most {FAR:g} standard errors from their closed form"
@@ -138,7 +138,7 @@ def measured(found: dict[MomentKey, Drawn]) -> Claim:
 
 
 def orderings(found: dict[MomentKey, Drawn]) -> list[Claim]:
-    """I, S, G in V below the crossing and G, S, I above it; in U the other way round."""
+    """V is ordered I, S, G below the crossing and G, S, I above it; U is ordered the other way round."""
     paper = "all three intersect at H2 = 3, with the complementary ordering in disagreement injection"
     claims = []
     for which, level, names in (("V", 0, "ISG"), ("V", 15, "GSI"), ("U", 0, "GSI"), ("U", 15, "ISG")):

@@ -22,7 +22,7 @@ NAMES = {"objective": "objective gap F(x̄)", "disagreement": "disagreement"}
 
 
 class Panel(NamedTuple):
-    """One panel: a metric's curves by coupling, and expectations where there are any."""
+    """One panel: curves of a metric by coupling, and expectations, if any."""
 
     title: str
     metric: str
@@ -31,7 +31,7 @@ class Panel(NamedTuple):
 
 
 class Drawing:
-    """A figure that is built once and saved in each format, then let go: it holds memory."""
+    """A figure that is built once, saved in each format, and then released."""
 
     def __init__(self, build: Callable[[Path], Any], saves: int = 3) -> None:
         self._build, self._saves, self._left = build, saves, saves
@@ -48,7 +48,7 @@ class Drawing:
 
 
 def picture(name: str, title: str, panels: Sequence[Panel], columns: int) -> Picture:
-    """Panels row by row; panels of a row share their axis."""
+    """Panels, row by row; those in a row share their y axis."""
     return Picture(name, title, describe(title, panels), Drawing(lambda to: build(to, panels, columns)))
 
 
@@ -57,7 +57,7 @@ def build(to: Path, panels: Sequence[Panel], columns: int) -> Any:
     figure, axes = new_panels(
         to, (wide := 2.65 * columns + 0.6, high := 2.15 * rows + 0.6), len(panels), columns
     )
-    figure.set_layout_engine(None)  # fixed margins, in inches: a fitted layout takes as long as all the rest
+    figure.set_layout_engine(None)  # fixed margins, in inches: a fitted layout doubles the time
     figure.subplots_adjust(0.72 / wide, 0.82 / high, 1 - 0.12 / wide, 1 - 0.28 / high, 0.1, 0.3)
     for first in range(0, len(panels), columns):
         row = panels[first : first + columns]
@@ -74,7 +74,7 @@ def build(to: Path, panels: Sequence[Panel], columns: int) -> Any:
 
 
 def draw(axes: Any, panel: Panel) -> float:
-    """Lines and bands of one panel; the highest point of them."""
+    """Draw lines and bands of one panel; return the highest point."""
     top, at = 0.0, np.zeros(1)
     for coupling, part in panel.parts.items():
         at, mean, spread = points_of(part, panel.metric)
@@ -89,7 +89,7 @@ def draw(axes: Any, panel: Panel) -> float:
 
 
 def points_of(part: pd.DataFrame, metric: str) -> tuple[Array, Array, Array]:
-    """kbit per node, mean and std over seeds. Where no run diverged all have the same rounds."""
+    """kbit per node, mean and std over seeds. Without diverged runs, all have the same rounds."""
     runs = part["trial"].nunique()
     if part["diverged"].any():
         points = curve(part, metric).points
@@ -122,7 +122,7 @@ def finish(axes: Any, panel: Panel, top: float, *, first: bool, last: bool) -> N
 
 
 def describe(title: str, panels: Sequence[Panel]) -> str:
-    """The picture in words: where each curve ends."""
+    """Alternative text: where each curve ends."""
     said = [f"{title}. Mean over seeds at the last round:"]
     for panel in panels:
         ends = [f"{coupling} {end(part, panel.metric):.3g}" for coupling, part in panel.parts.items()]

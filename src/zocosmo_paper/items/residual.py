@@ -1,4 +1,4 @@
-"""What unequal curvatures leave of the cancellation, at every state that is logged."""
+"""The residual left by unequal curvatures, at every logged state."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -16,13 +16,13 @@ from zocosmo_paper.items.studies import COUPLINGS, GRAPHS
 from zocosmo_paper.plans import load_config
 
 CONFIG = "eq-curvature-residual-v23"
-ROUNDING = 1e-12  # relative: how far float64 may leave an identity
+ROUNDING = 1e-12  # relative tolerance of identities in float64
 
 Array = NDArray[np.float64]
 
 
 class Residual(NamedTuple):
-    """Of many runs at once, arrays over runs."""
+    """Arrays over runs."""
 
     r2: Array  # ‖r_X‖²
     bound: Array  # δ_H² 𝒟
@@ -43,7 +43,7 @@ def residual(H: Array, b: Array, x: Array) -> Residual:
 
 
 class Audit:
-    """Sees every batch of a plan at every checkpoint, and keeps what it finds by trial."""
+    """Computes the residual of every batch at every checkpoint, and records it by trial."""
 
     def __init__(self, plan: Plan) -> None:
         self._numbers = {_key(trial.run()): trial.number for trial in plan.trials}
@@ -61,13 +61,13 @@ class Audit:
 
 
 def _key(run: Run) -> tuple[Any, ...]:
-    """What tells the runs of a plan apart: a problem by its linear terms, which have zeta in them."""
+    """What distinguishes the runs of a plan; the linear terms of a problem depend on zeta."""
     problem: Any = run.problem
     return run.seed, run.graph, run.method, problem.sigma, problem.b.tobytes()
 
 
 def find(evidence: Evidence) -> Findings:
-    """Run the plan again, one process that is watched: the log has no states."""
+    """Rerun the plan in one process, with access to its states, which the log lacks."""
     log, plan = evidence.logs[CONFIG], load_config(CONFIG, evidence.seeds)
     audit = Audit(plan)
     run_plan(plan, watch=audit)
@@ -99,13 +99,13 @@ def claims(log: pd.DataFrame, seen: pd.DataFrame) -> list[Claim]:
 
 
 def holds(seen: pd.DataFrame) -> "pd.Series[bool]":
-    """‖r_X‖² ≤ δ_H² 𝒟, up to rounding of both."""
+    """‖r_X‖² ≤ δ_H² 𝒟, up to rounding."""
     kept: pd.Series[bool] = seen["r2"] <= seen["bound"] * (1 + ROUNDING)
     return kept
 
 
 def table(log: pd.DataFrame, seen: pd.DataFrame) -> Table:
-    """The largest share of the bound that is used, by graph, problem and coupling."""
+    """The largest ratio of residual to bound, by graph, problem and coupling."""
     labels = log.drop_duplicates("trial").set_index("trial")[["graph", "problem", "method"]]
     both = seen.join(labels, on="trial")
     both["share"] = both["r2"] / both["bound"].where(both["bound"] > 0)

@@ -1,8 +1,8 @@
 """Rosenbrock with ten nodes: what a budget buys with values alone, with indices, and with Com-DSZO.
 
-A round costs what the graph has links, so on random graphs a cell follows from the mean degree. The paper
-prints none. Its Erdős–Rényi cells are compared over seeds whose own graph has a degree that they imply; the
-same cells over the first seeds, whatever their graphs, stand beside. No graph is drawn again for it.
+The cost of a round depends on the number of links, so on random graphs a cell depends on the mean degree,
+which the paper does not print. Its Erdős–Rényi cells are compared over seeds whose graph has a degree that
+the cells imply, and also over the first seeds, with any degree. No graph is redrawn.
 """
 
 import math
@@ -50,11 +50,11 @@ Cells = Mapping[tuple[str, str], Cell]  # by column and method
 
 
 class Draws(NamedTuple):
-    """Seeds of a study on random graphs, with the mean degree of each seed's graph."""
+    """Seeds of a study on random graphs, with the mean degree of each graph."""
 
     degrees: Mapping[str, Fraction]
-    first: list[str]  # the first five, or as many as were asked for
-    inside: list[str]  # the first five whose graph lies in the range, or all of them
+    first: list[str]  # the first five, or as many as given
+    inside: list[str]  # the first five whose degree is in the range, or all of them
 
 
 def read(text: str, seeds: int = PAPER_SEEDS) -> Printed:
@@ -64,7 +64,7 @@ def read(text: str, seeds: int = PAPER_SEEDS) -> Printed:
 
 
 def draws_of(log: Any, method: str, span: tuple[str, str], asked: int | None) -> Draws:
-    """Degrees from the bill: who sends one value of 32 bits pays for it, each round, on every link."""
+    """Mean degrees from the ledger: a node sends one value of 32 bits on each link in each round."""
     rows = log[(log["method"] == method) & (log["round"] > 0)].groupby("seed", sort=False).first()
     found = {
         str(row.Index): Fraction(int(row.value_bits), int(row.round) * int(row.n) * VALUE_BITS)
@@ -81,7 +81,7 @@ def of_seeds(log: Any, seeds: Iterable[str]) -> Any:
 
 
 def cell_claim(words: str, paper: str, ours: Cell, *, ordered: bool = False, note: str = "") -> Claim:
-    """A printed cell against ours; not run where no graph of the seeds at hand has the degree."""
+    """A printed cell against ours; `not run` if no graph of these seeds has the degree."""
     if not ours.values and not ours.diverged:
         return unknown(words, paper, "no graph of these seeds has such a mean degree; ask for more seeds")
     claim = figure(words, read(paper), ours.values, diverged=ours.diverged, ordered=ordered, note=note)
@@ -89,7 +89,7 @@ def cell_claim(words: str, paper: str, ours: Cell, *, ordered: bool = False, not
 
 
 def shown(ours: Cell) -> str:
-    """A cell of ours in the paper's layout, with completed rounds.
+    """Our cell in the paper's layout, with completed rounds.
 
     >>> shown(Cell(0.0841, 0.00623, {"1": 0.0841, "2": 0.0841}, 1, (820, 910)))
     '0.084 ± 0.006 (820–910), 1 diverged'
@@ -117,7 +117,7 @@ def degrees_text(draws: Draws, span: tuple[str, str]) -> str:
 
 
 def columns_of(evidence: Evidence) -> tuple[dict[str, Any], Draws]:
-    """Logs by column of the table, the unconditioned one last."""
+    """Logs by column of the table; the one with any degree is last."""
     fixed, drawn = evidence.logs[MAIN], evidence.logs[DRAWN]
     draws = draws_of(drawn, COSMO, DEGREES, evidence.seeds)
     return {
@@ -155,7 +155,7 @@ def find_table(evidence: Evidence) -> Findings:
 
 
 def _cell(found: Cells, column: str, method: str, orders: Mapping[tuple[str, str], Claim]) -> Claim:
-    """The ordering that a cell was printed for: ZO-COSMO below it, or, for its own, below both."""
+    """A cell; the ordering it supports is ZO-COSMO below it, or for ZO-COSMO itself, below both."""
     rivals = (INDEXED, COM_DSZO) if method == COSMO else (method,)
     holds = all((column, rival) in orders and orders[column, rival].verdict == ORDERING for rival in rivals)
     where = f"{column}, mean degree {DEGREES[0]}–{DEGREES[1]}" if column == RANDOM else column
@@ -169,7 +169,7 @@ def _order(found: Cells, column: str, better: str, worse: str) -> Claim:
 
 
 def pairs(found: Cells, better: str, worse: Sequence[str]) -> list[dict[str, float]]:
-    """By column, over seeds 1 to 5 or as many as asked: one method minus the best of the others."""
+    """By column and seed: one method minus the best of the others."""
     return [
         {
             seed: value - min(found[column, other].values[seed] for other in worse)
@@ -181,7 +181,7 @@ def pairs(found: Cells, better: str, worse: Sequence[str]) -> list[dict[str, flo
 
 
 def by_seed(differences: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Mean over graphs for each seed: graphs of one seed share its tape, so they are no independent draws."""
+    """Mean over graphs for each seed; graphs of one seed share its tape and are not independent."""
     return {
         seed: fmean(each[seed] for each in differences)
         for seed in differences[0]
@@ -190,7 +190,7 @@ def by_seed(differences: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def pooled(words: str, paper: str, differences: Sequence[Mapping[str, float]]) -> Claim:
-    """An ordering over several columns at once; the interval resamples seeds."""
+    """An ordering over several columns; the interval resamples seeds."""
     means = by_seed(differences)
     claim = order(words, paper, means, dict.fromkeys(means, 0.0))
     wins = sum(value < 0 for each in differences for value in each.values())
@@ -198,7 +198,7 @@ def pooled(words: str, paper: str, differences: Sequence[Mapping[str, float]]) -
 
 
 def _all_pairs(found: Cells) -> Claim:
-    """Lowest in every pair, or at least on average; a mean over pairs would hide a lost one."""
+    """`within` if lowest in every pair; else the verdict on the average."""
     differences = pairs(found, COSMO, (INDEXED, COM_DSZO))
     claim = pooled(
         f"{COSMO} is the lowest of the three in every pair of seed and graph", "15 of 15", differences
@@ -218,7 +218,7 @@ def rounds_of(log: Any, bits: int) -> dict[str, int]:
 
 
 def _gains(logs: Mapping[str, Any]) -> list[Claim]:
-    """How many more rounds 0.1 Mbit buys without indices: by graph, the mean over its seeds."""
+    """Additional rounds that 0.1 Mbit buys without indices, mean over seeds: least and most over graphs."""
     gains = []
     for column in (RING, RANDOM, GRID):
         with_values, with_indices = (
@@ -320,7 +320,7 @@ def _spread(claim: Claim) -> str:
 
 
 def gaps(found: Cells, other: str) -> dict[str, float]:
-    """What a method ends above ZO-COSMO, by seed."""
+    """The final objective of a method minus that of ZO-COSMO, by seed."""
     return differences(found[RANDOM, other].values, found[RANDOM, COSMO].values)
 
 

@@ -1,6 +1,6 @@
-"""Which coordinates rounds visit: the balanced schedule, and uniform supports over a long run.
+"""Which coordinates are visited: by the balanced schedule, and by uniform supports over a long run.
 
-All is drawn from the tape, at the paper's LoRA size: d = 2,523,136 and q = 8192.
+Everything is drawn from the tape, at the paper's LoRA size: d = 2,523,136 and q = 8192.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,16 +34,16 @@ SIZES = {
 
 
 class Epochs(NamedTuple):
-    """What some epochs of a balanced schedule did."""
+    """Visits over several epochs of a balanced schedule."""
 
-    missed: int  # coordinates that an epoch left out, over all epochs
+    missed: int  # coordinates not visited in an epoch, summed over epochs
     twice: int  # visits beyond the first within an epoch
     longest: int  # rounds between two visits to a coordinate
     mean: Fraction  # over all coordinates and pairs of epochs
 
 
 def watch_epochs(d: int, q: int, epochs: int, seed: int = 1) -> Epochs:
-    """Draw round after round and keep the book of every coordinate."""
+    """Draw every round and record the visits to every coordinate."""
     length = coverage.epoch_length(d, q)
     missed = twice = longest = total = pairs = 0
     before: NDArray[np.int64] | None = None
@@ -82,7 +82,7 @@ def find_balanced(evidence: Evidence) -> Findings:
 
 
 def _gap(words: str, bound: int, longest: int) -> Claim:
-    """At most 2K − 1; whether these draws show that it can be so much is said beside it."""
+    """At most 2K − 1; the note says whether these draws attain it."""
     verdict = WITHIN if longest <= bound else NO
     note = "a bound, attained by these draws" if longest == bound else "a bound, not attained by these draws"
     return Claim(words, f"≤ 2K − 1 = {bound}", longest, verdict, note=note)
@@ -95,14 +95,14 @@ STUDY = {"d": 32, "q": 4, "T": 1600}  # the quadratic mechanism study
 
 
 class Visits(NamedTuple):
-    """Shares of the coordinates that node 0 of a ring of four visited, by seed."""
+    """Share of coordinates visited by node 0 of a ring of four, by seed."""
 
     short: dict[str, float]
     long: dict[str, float]
 
 
 def watch_node(coupling: str, seeds: int) -> Visits:
-    """G and S share one support by round; with I node 0 has that of its edge, which alternates."""
+    """G and S share one support per round; with I node 0 uses that of its edge, which alternates."""
     short, long = {}, {}
     for seed in range(1, seeds + 1):
         tape, seen = Tape(seed), np.zeros(LORA, bool)
@@ -140,7 +140,7 @@ def _exact() -> list[Claim]:
 
 
 def _drawn(arm: str, visits: Visits) -> Iterator[Claim]:
-    """What the tape drew: the mean over seeds against the paper's range, and against the law."""
+    """Drawn coverage: the mean over seeds against the paper's range, and against the law."""
     mean, spread = _mean(visits.long), coverage.coverage_deviation(LORA, Q, LONG)
     law = Printed(coverage.expected_coverage_float(LORA, Q, LONG), spread, len(visits.long))
     yield _in_range(f"{arm}: coverage drawn, mean over {len(visits.long)} seeds", mean)
@@ -154,7 +154,7 @@ def _mean(shares: dict[str, float]) -> float:
 
 
 def _in_range(words: str, share: float) -> Claim:
-    """Whether a share rounds to one of the two ends that are printed."""
+    """Whether a share rounds to one of the two printed ends."""
     low, high = PRINTED.removesuffix("%").split("–")
     fits = rounds_to(share, f"{low}%") or rounds_to(share, f"{high}%")
     return Claim(words, PRINTED, share, WITHIN if fits else NO)

@@ -1,7 +1,7 @@
 """Complete, grid and ring graphs of up to 64 nodes under one global support   [fig:appendix_network_stress]
 
-Families are compared over the seeds that none of them lost: which runs diverge is luck of the tape, and a
-mean over other seeds is another mean.
+Families are compared over the seeds on which no family diverged: which runs diverge depends on the tape, and
+means over different seeds cannot be compared.
 """
 
 import math
@@ -77,7 +77,7 @@ def shared(found: Cells, n: int) -> list[str]:
 
 
 def spread(found: Cells, n: int) -> float:
-    """Highest over lowest family mean, less one, over the seeds that all families have; nan without any."""
+    """Highest over lowest family mean, less one, over the seeds shared by all families; nan without any."""
     seeds = shared(found, n)
     means = [fmean(found[family, n].values[seed] for seed in seeds) for family in FAMILIES if seeds]
     return max(means) / min(means) - 1 if means else math.nan
@@ -102,7 +102,7 @@ def _less(found: Cells, better: tuple[str, int], worse: tuple[str, int]) -> Clai
 
 
 def _diverged(log: Any) -> str:
-    """Every run that diverged, by name."""
+    """A list of the diverged runs."""
     lost = log.loc[log["diverged"], ["graph", "seed"]].groupby("graph", sort=False)["seed"]
     found = [f"{graph.replace('n=', 'N = ')}: seed {', '.join(seeds)}" for graph, seeds in lost]
     return f"Diverged: {'; '.join(found)}." if found else "No run diverged."

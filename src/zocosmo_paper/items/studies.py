@@ -1,4 +1,4 @@
-"""What the studies on quadratics share: cells by setting, expectations without sampling, ways to compare."""
+"""What the studies on quadratics share: cells by setting, exact expectations, comparisons."""
 
 import math
 import re
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Spot(NamedTuple):
-    """One cell of a study, whatever its seed."""
+    """One cell of a study, for all seeds."""
 
     graph: str
     coupling: str
@@ -38,18 +38,18 @@ class Spot(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """A cell that the paper prints, and the ordering it is printed for: `spot` below `rival`, or above it."""
+    """A printed cell, and the ordering it supports: `spot` below `rival`, or above it."""
 
     words: str
     spot: Spot
     printed: Printed
     rival: Spot
     below: bool = True
-    log_normal: bool = False  # then compared on a log scale, too
+    log_normal: bool = False  # then also compared on a log scale
 
 
 def by_spot(log: pd.DataFrame) -> dict[Spot, pd.DataFrame]:
-    """The rows of each cell. What varies within a study stands in its labels, as in eta=0.004."""
+    """The rows of each cell. Labels hold what varies within a study, such as eta=0.004."""
     found = {}
     for (problem, graph, method), part in log.groupby(LABELS, sort=False, observed=True):
         said: dict[str, Any] = dict(re.findall(r"(\w+)=(\S+)", f"{problem} {method}"))
@@ -68,7 +68,7 @@ def law_of(graph: str) -> Law:
 
 
 def expected_path(spot: Spot, seed: int, rounds: int) -> Array:
-    """E F(x̄_t), t = 0 … rounds, on the problem of one seed: over matchings, directions and noise."""
+    """E F(x̄_t), t = 0 … rounds, over matchings, directions and noise, on the problem of one seed."""
     drawn = quadratic(N, seed, d=D, omega=spot.omega, zeta=spot.zeta, sigma=spot.sigma)
     problem = Quadratics(2 * drawn.half, drawn.b, spot.sigma)
     steps = {"coupling": spot.coupling, "q": Q, "eta": spot.eta, "beta": spot.beta}
@@ -93,8 +93,8 @@ def expected_paths(
 
 
 def problems_of(spot: Spot, seeds: Sequence[int]) -> Sequence[int]:
-    """Seeds whose problems differ to this cell: G with one curvature for all never sees the linear terms
-    [prop:corr_quadratic]"""
+    """Seeds with different expectations in this cell: with equal curvatures, G does not depend on the linear
+    terms   [prop:corr_quadratic]"""
     return seeds[:1] if spot.coupling == "G" and spot.omega == spot.sigma == 0 else seeds
 
 
@@ -103,7 +103,7 @@ def seeds_of(log: pd.DataFrame) -> list[int]:
 
 
 def row_claims(rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]) -> list[Claim]:
-    """Each printed cell against the runs, against the expectation, and where fairer on a log scale."""
+    """Each printed cell against the runs, against the expectation, and on a log scale if `log_normal`."""
     claims = []
     for row in rows:
         ours, rival = cells[row.spot], cells[row.rival]
@@ -118,9 +118,9 @@ def row_claims(rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping
 
 
 def expected_claim(row: Quote, ours: Cell, value: float, ordered: bool) -> Claim:
-    """A printed mean against E F, which has no error; that of the paper's mean is taken from the wider std.
+    """A printed mean against the exact E F; the error of the paper's mean is taken from the wider std.
 
-    Eight draws from a long tail often miss it, and then print a std that is too small for their mean.
+    Eight draws from a long-tailed law often miss the tail, and their std is then too small.
     """
     wider = max(row.printed.std, 0.0 if math.isnan(ours.std) else ours.std)
     near = abs(value - row.printed.mean) <= max(row.printed.std, 2 * wider / math.sqrt(row.printed.seeds))
@@ -131,7 +131,7 @@ def expected_claim(row: Quote, ours: Cell, value: float, ordered: bool) -> Claim
 
 
 def log_claim(row: Quote, ours: Cell) -> Claim:
-    """log₁₀ F seed by seed, against the log-normal that has the printed mean and std."""
+    """log₁₀ F by seed, against the log-normal with the printed mean and std."""
     mean, std, seeds = row.printed
     spread = math.sqrt(math.log1p((std / mean) ** 2))
     middle = math.log(mean) - spread**2 / 2
@@ -142,7 +142,7 @@ def log_claim(row: Quote, ours: Cell) -> Claim:
 
 
 def close(words: str, paper: str, a: Cell, b: Cell) -> Claim:
-    """That two means are no further apart than either spreads over seeds, or than 2 standard errors."""
+    """That two means differ by at most the larger std over seeds, or 2 standard errors."""
     off = a.mean - b.mean
     error = math.sqrt(sum(c.std**2 / len(c.values) for c in (a, b) if c.values))
     near = abs(off) <= max(a.std, b.std) or abs(off) <= 2 * error
@@ -152,7 +152,7 @@ def close(words: str, paper: str, a: Cell, b: Cell) -> Claim:
 
 
 def run_claims(log: pd.DataFrame, runs: str, seeds: int) -> list[Claim]:
-    """How many runs there are, what each spends, and that all end finite. `runs` is for the paper's seeds."""
+    """The number of runs, their cost, and that none diverged. `runs` is for the paper's seeds."""
     last = log.groupby("trial", sort=False).last()
     per_seed = int(runs.replace(",", "")) // SEEDS
     spent = [float(column.max()) if column.nunique() == 1 else math.nan for column in _spending(last)]
@@ -188,7 +188,7 @@ def printed_text(printed: Printed) -> str:
 def row_table(
     rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]
 ) -> list[list[str]]:
-    """Paper, ours, geometric mean of ours, expectation: for each printed cell."""
+    """For each printed cell: paper, ours, our geometric mean, expectation."""
     return [
         [
             row.words,

@@ -22,7 +22,7 @@ from zocosmo_paper.items.rosenbrock import (
 SWEEP = "tab-rosen-q-sensitivity"
 COSMO, RAND_K = METHODS = ("cosmo", "rand_k")
 NAMES = {COSMO: "ZO-COSMO", RAND_K: "indexed Rand-k"}
-DEGREES = ("3.0", "3.6")  # mean degrees that the printed cells imply
+DEGREES = ("3.0", "3.6")  # mean degrees implied by the printed cells
 BUDGETS = {"0.3": 300_000, "1": 1_000_000, "3": 3_000_000}  # Mbit and bits per node
 TABLE = """
 1     0.131 ± 0.018 /  0.145 ± 0.017   0.119 ± 0.009 /  0.113 ± 0.006   0.119 ± 0.009 / 0.113 ± 0.006
@@ -77,7 +77,7 @@ def _cell(found: Cells, key: Key, *, ordered: bool = False) -> Claim:
 
 
 def _as_printed(found: Cells, q: int, budget: str) -> Claim:
-    """The ordering that two neighbouring cells have in print, whichever it is."""
+    """The ordering of two neighbouring cells as printed."""
     means = dict(zip(METHODS, (read(text).mean for text in PRINTED[q][budget]), strict=True))
     better, worse = sorted(METHODS, key=lambda method: means[method])
     words = f"q = {q}: {NAMES[better]} ends below {NAMES[worse]} at {budget} Mbit"
@@ -90,7 +90,7 @@ def gaps(found: Cells, q: int, budget: str) -> dict[str, float]:
 
 
 def _saturated(found: Cells) -> Claim:
-    """Over the first seeds, whatever their graphs: at saturation rounds do not count, so degrees do not."""
+    """Over the first seeds with any degree: at saturation neither rounds nor degrees matter."""
     words = "Rand-k is better at saturation: mean over q = 1 and q = 2 at 3 Mbit"
     return pooled(words, "lower for both", [gaps(found, q, "3") for q in SATURATED])
 

@@ -1,7 +1,7 @@
-"""Messages as bytes: how large they are, and how long they take here.
+"""Messages as bytes: their sizes, and how long they take on this machine.
 
-Sizes are counted from real messages and must be the paper's. Times belong to a machine: the verdict is on
-their order alone, and the figures stand in times.md, apart from the tables, which are the same every time.
+Sizes are those of real messages and must equal the paper's. Times depend on the machine: verdicts are on
+their order only, and the times are in times.md, apart from the tables, which are the same in every run.
 """
 
 import math
@@ -28,7 +28,7 @@ SENT_TRIALS, SENT_REPEATS = 7, 40  # of messages between processes; the paper: 3
 
 
 def slower(words: str, printed: str, ratio: float, *, least: float = 1.0, most: float = math.inf) -> Claim:
-    """A ratio of two times, of which only the order is compared; its figure is left out of the board."""
+    """A ratio of two times; only the order is judged, and the board does not show the figure."""
     verdict = ORDERING if least < ratio < most else NO
     return Claim(words, f"{printed}×", math.nan, verdict, note="times depend on the machine: see times.md")
 
@@ -82,7 +82,7 @@ def find_serialisation(evidence: Evidence) -> Findings:
 
 
 def _message(codec: Codec, d: int) -> Message:
-    """Zeros on a public support, with its coordinates where the codec sends them."""
+    """Zeros on a public support, with its coordinates if the codec sends them."""
     index = draw_support(Tape(1), 0, d=d, q=Q).index if codec.field.carries == "index" else None
     return Message(np.zeros(Q, np.float32), index)
 
@@ -92,7 +92,7 @@ def _packed(codec: Codec, d: int) -> bytes:
 
 
 def _round_trip(codec: Codec, d: int) -> float:
-    """Seconds of encoding and decoding one message, in the fastest trial: others only add to it."""
+    """Seconds to encode and decode one message, in the fastest trial."""
     message = _message(codec, d)
 
     def once() -> object:
@@ -169,7 +169,7 @@ def find_transfer(evidence: Evidence) -> Findings:
 
 
 def _measure() -> dict[str, Any]:
-    """Time messages between two processes; torch is asked for here and not before."""
+    """Time messages between two processes; torch is imported only here."""
     from zocosmo.dist.bench import bench_link
 
     return bench_link(trials=SENT_TRIALS, repeats=SENT_REPEATS)

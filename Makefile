@@ -46,7 +46,7 @@ check: $(MODELS) ## format, lint, types, layers, public names, doctests, docs
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PYTEST) -q tests/test_layers.py tests/test_public_names.py
-	$(PYTEST) -q --doctest-modules src/zocosmo
+	$(PYTEST) -q --doctest-modules src/zocosmo src/zocosmo_paper
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
 bench: $(MODELS) ## every benchmark, each against its floor or peer in the same run

@@ -81,7 +81,9 @@ def _summary(thing: object) -> str:
 def commands_page() -> str:
     """The help of every command."""
     lines = ["# Commands", "", "Results go to stdout. A mistake is one line on stderr and exit code 2.", ""]
-    for words in _commands(typer.main.get_command(app), ("zocosmo",)):
+    command: Any = typer.main.get_command(app)
+    command.list_commands(typer.Context(command))  # adds the commands of other packages
+    for words in _commands(command, ("zocosmo",)):
         args = [sys.executable, "-m", "zocosmo", *words[1:], "--help"]
         text = subprocess.run(args, capture_output=True, text=True, check=True).stdout
         body = [line.rstrip() for line in text.replace("python -m zocosmo", "zocosmo").strip().splitlines()]

@@ -10,15 +10,15 @@ import json
 import shutil
 from pathlib import Path
 
-from zocosmo.reproduce import reproduce
-from zocosmo.reproduce.board import WORST_FIRST, number
-from zocosmo.reproduce.claim import VERDICTS, WITHIN
-from zocosmo.reproduce.items import all_items
-from zocosmo.reproduce.page import write_page
+from zocosmo_paper import reproduce
+from zocosmo_paper.board import WORST_FIRST, number
+from zocosmo_paper.claim import VERDICTS, WITHIN
+from zocosmo_paper.items import all_items
+from zocosmo_paper.page import write_page
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "results" / "reproduction" / "verdicts.csv"
-SECONDS = ROOT / "src" / "zocosmo" / "reproduce" / "seconds.json"
+SECONDS = ROOT / "src" / "zocosmo_paper" / "seconds.json"
 PAGE = ROOT / "docs" / "reproduction.md"
 BEGIN, END = "<!-- verdicts -->\n", "<!-- end -->\n"
 

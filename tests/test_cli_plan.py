@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from zocosmo.graphs import ring
-from zocosmo.planner import Setting, Wish, as_report, outlook
+from zocosmo.planner import Deployment, Wish, as_report, outlook
 
 PAPER = "--d 2523136 --nodes 4 --budget 403701760 --q 8192"
 
@@ -21,7 +21,7 @@ def run(call_main, monkeypatch, tmp_path):
 
 def test_json_is_the_report_of_the_library(run):
     code, out, err = run(f"{PAPER} --json")
-    setting = Setting(
+    setting = Deployment(
         d=2_523_136, bandwidth=10**8, latency=Fraction(1, 50), query_time=Fraction(1, 2), budget=403_701_760
     )
     assert (code, err) == (0, "")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "zocosmo"
+SOURCE = Path(__file__).parents[1] / "src"
 
 ALLOWED = {
     "_version": [],
@@ -339,7 +339,8 @@ ALLOWED = {
     "report.link": [],
     "report.curves": ["report.budget", "report.figures", "errors"],
     "": ["_version", "blackbox.", "core", "graphs", "methods", "problems", "errors"],
-    "cli.common": ["core.", "graphs.", "errors"],
+    "cli.plugins": ["errors"],
+    "cli.common": ["cli.plugins", "core.", "graphs.", "errors"],
     "cli.tape": ["cli.common", "core.", "graphs.", "errors"],
     "cli.payload": ["cli.common", "core.", "report.", "errors"],
     "cli.options": [],
@@ -367,8 +368,6 @@ ALLOWED = {
         "report.",
         "errors",
     ],
-    "llm.audit": ["experiments.plan", "llm.problem", "llm.subject", "oracle", "sim.engine", "errors"],
-    "cli.audit": ["cli.common", "cli.options", "cli.study", "experiments.plan", "llm.audit", "errors"],
     "cli.model": ["cli.common", "llm.cache", "llm.fetch"],
     "llm.pilot": [
         "core.tape",
@@ -612,46 +611,6 @@ ALLOWED = {
         "report.schedule",
         "theory.schedule",
     ],
-    "reproduce.claim": ["report.stats"],
-    "reproduce.item": ["reproduce.claim"],
-    "reproduce.items": ["reproduce.item"],
-    "reproduce.write": ["files", "report.tables", "reproduce.item"],
-    "reproduce.plans": ["errors", "experiments.config", "experiments.plan"],
-    "reproduce.run": [
-        "errors",
-        "experiments.plan",
-        "experiments.run",
-        "files",
-        "log",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items",
-        "reproduce.write",
-        "reproduce.plans",
-    ],
-    "reproduce.board": ["reproduce.claim", "reproduce.run"],
-    "reproduce.page": [
-        "errors",
-        "files",
-        "log",
-        "reproduce.board",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items",
-        "reproduce.run",
-        "reproduce.plans",
-    ],
-    "cli.reproduce": [
-        "cli.common",
-        "cli.options",
-        "errors",
-        "experiments.run",
-        "reproduce.board",
-        "reproduce.item",
-        "reproduce.items",
-        "reproduce.page",
-        "reproduce.run",
-    ],
     "compare.derived": ["errors", "experiments.config"],
     "compare.contest": ["compare.derived", "core.tape", "experiments.config", "experiments.plan"],
     "compare.grid": ["compare.contest", "experiments.config", "experiments.plan", "methods"],
@@ -726,114 +685,172 @@ ALLOWED = {
         "planner.outlook",
         "planner.units",
     ],
-    "reproduce": ["reproduce.claim", "reproduce.item", "reproduce.run"],
-    "reproduce.items.studies": [
+    "paper.cli": [],
+    "paper.small_models": [
+        "core.message",
+        "log",
+        "report.budget",
+        "report.curves",
+        "report.stats",
+        "sim.guard",
+    ],
+    "paper.audit": ["experiments.plan", "llm.problem", "llm.subject", "oracle", "sim.engine", "errors"],
+    "paper.cli.audit": [
+        "cli.common",
+        "cli.options",
+        "cli.study",
+        "experiments.plan",
+        "paper.audit",
+        "errors",
+    ],
+    "paper.claim": ["report.budget", "report.stats"],
+    "paper.item": ["paper.claim"],
+    "paper.items": ["paper.item"],
+    "paper.write": ["files", "report.tables", "paper.item"],
+    "paper.plans": ["errors", "experiments.config", "experiments.plan"],
+    "paper.run": [
+        "errors",
+        "experiments.plan",
+        "experiments.run",
+        "files",
+        "log",
+        "paper.claim",
+        "paper.item",
+        "paper.items",
+        "paper.write",
+        "paper.plans",
+    ],
+    "paper.board": ["paper.claim", "paper.run"],
+    "paper.page": [
+        "errors",
+        "log",
+        "paper.board",
+        "paper.claim",
+        "paper.item",
+        "paper.items",
+        "paper.run",
+        "paper.plans",
+        "paper.write",
+    ],
+    "paper.cli.reproduce": [
+        "cli.common",
+        "cli.options",
+        "errors",
+        "experiments.run",
+        "paper.board",
+        "paper.item",
+        "paper.items",
+        "paper.page",
+        "paper.run",
+    ],
+    "paper": ["paper.claim", "paper.item", "paper.run"],
+    "paper.items.studies": [
         "experiments.processes",
         "problems.quadratic",
         "report.budget",
         "report.stats",
         "report.tables",
-        "reproduce.claim",
+        "paper.claim",
         "theory",
     ],
-    "reproduce.items.certificates": [
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items.studies",
+    "paper.items.certificates": [
+        "paper.claim",
+        "paper.item",
+        "paper.items.studies",
         "theory",
     ],
-    "reproduce.items.constants": [
+    "paper.items.constants": [
         "core.message",
         "graphs.graph",
-        "reproduce.claim",
-        "reproduce.item",
+        "paper.claim",
+        "paper.item",
         "theory",
     ],
-    "reproduce.items.panels": ["report.curves", "report.figures", "reproduce.item"],
-    "reproduce.items.extension": [
+    "paper.items.panels": ["report.curves", "report.figures", "paper.item"],
+    "paper.items.extension": [
         "experiments.plan",
         "methods",
         "report.budget",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items.panels",
-        "reproduce.items.studies",
+        "paper.claim",
+        "paper.item",
+        "paper.items.panels",
+        "paper.items.studies",
         "sim.engine",
-        "reproduce.plans",
+        "paper.plans",
     ],
-    "reproduce.items.locality": [
+    "paper.items.locality": [
         "report.budget",
         "report.curves",
         "report.figures",
-        "reproduce.claim",
-        "reproduce.item",
+        "paper.claim",
+        "paper.item",
     ],
-    "reproduce.items.mechanism": [
+    "paper.items.mechanism": [
         "core.tape",
         "graphs.graph",
         "methods",
         "problems.quadratic",
         "report.budget",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items.panels",
-        "reproduce.items.studies",
+        "paper.claim",
+        "paper.item",
+        "paper.items.panels",
+        "paper.items.studies",
     ],
-    "reproduce.model": ["report.budget", "reproduce.board", "reproduce.claim", "reproduce.item"],
-    "reproduce.items.models": ["reproduce.item", "reproduce.model"],
-    "reproduce.items.moments": [
+    "paper.model": ["report.budget", "paper.board", "paper.claim", "paper.item"],
+    "paper.items.models": ["paper.item", "paper.model"],
+    "paper.items.moments": [
         "core.coupling",
         "core.tape",
         "problems.draws",
         "report.figures",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items.panels",
-        "reproduce.items.studies",
+        "paper.claim",
+        "paper.item",
+        "paper.items.panels",
+        "paper.items.studies",
         "theory",
     ],
-    "reproduce.items.residual": [
+    "paper.items.residual": [
         "experiments.plan",
         "experiments.run",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items.studies",
+        "paper.claim",
+        "paper.item",
+        "paper.items.studies",
         "sim.engine",
-        "reproduce.plans",
+        "paper.plans",
     ],
-    "reproduce.items.rosenbrock": [
+    "paper.items.rosenbrock": [
         "report.budget",
         "report.curves",
         "report.stats",
-        "reproduce.claim",
-        "reproduce.item",
+        "paper.claim",
+        "paper.item",
     ],
-    "reproduce.items.schedules": [
+    "paper.items.schedules": [
         "core.balanced",
         "core.support",
         "core.tape",
         "graphs.graph",
         "graphs.matching",
-        "reproduce.claim",
-        "reproduce.item",
+        "paper.claim",
+        "paper.item",
         "theory",
     ],
-    "reproduce.items.stress": [
+    "paper.items.stress": [
         "graphs.graph",
         "graphs.weights",
         "report.budget",
         "report.curves",
         "report.figures",
-        "reproduce.claim",
-        "reproduce.item",
+        "paper.claim",
+        "paper.item",
     ],
-    "reproduce.items.sweep": [
+    "paper.items.sweep": [
         "report.budget",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.items.rosenbrock",
+        "paper.claim",
+        "paper.item",
+        "paper.items.rosenbrock",
     ],
-    "reproduce.items.wire": [
+    "paper.items.wire": [
         "core.fields",
         "core.message",
         "core.support",
@@ -841,9 +858,9 @@ ALLOWED = {
         "core.values",
         "dist.bench",
         "errors",
-        "reproduce.claim",
-        "reproduce.item",
-        "reproduce.write",
+        "paper.claim",
+        "paper.item",
+        "paper.write",
     ],
 }
 
@@ -862,7 +879,7 @@ OUTSIDE = {
     "theory": {"numpy", "scipy", "networkx"},
     "planner": {"numpy", "scipy"},
     "checks": {"numpy"},
-    "reproduce": {"numpy", "pandas"},
+    "paper": {"numpy", "pandas", "rich", "torch", "typer"},
     "compare": {"numpy", "pandas"},
     "dist": {"numpy", "torch", "cryptography", "google_crc32c", "safetensors", "typer"},
     "torch": {"numpy", "torch"},
@@ -885,7 +902,7 @@ OUTSIDE = {
 }
 ONLY_HERE = {
     "matplotlib": ("report.figures",),
-    "torch": ("dist", "torch", "llm"),
+    "torch": ("dist", "torch", "llm", "paper.audit"),
     "cryptography": ("dist.seal",),
     "safetensors": ("dist.checkpoints", "llm"),
     "transformers": ("llm",),
@@ -896,9 +913,16 @@ ONLY_HERE = {
 
 
 def modules():
-    for file in sorted(SOURCE.rglob("*.py")):
-        parts = file.relative_to(SOURCE).with_suffix("").parts
-        yield ".".join(part for part in parts if part != "__init__"), file
+    """Names within `zocosmo`; those of `zocosmo_paper` begin with `paper`."""
+    for package in ("zocosmo", "zocosmo_paper"):
+        for file in sorted((SOURCE / package).rglob("*.py")):
+            parts = file.relative_to(SOURCE).with_suffix("").parts
+            yield within(".".join(part for part in parts if part != "__init__")), file
+
+
+def within(module):
+    root, _, rest = module.partition(".")
+    return ".".join(part for part in ("paper" if root == "zocosmo_paper" else "", rest) if part)
 
 
 def imported(file):
@@ -914,9 +938,7 @@ def imported(file):
     ("name", "file"), list(modules()), ids=lambda value: str(value) if isinstance(value, str) else ""
 )
 def test_a_module_imports_only_what_stands_above_it(name, file):
-    ours = {
-        m.removeprefix("zocosmo").removeprefix(".") for m in imported(file) if m.split(".")[0] == "zocosmo"
-    }
+    ours = {within(m) for m in imported(file) if m.split(".")[0] in ("zocosmo", "zocosmo_paper")}
     assert {
         m for m in ours if not any(m == a or (a.endswith(".") and m.startswith(a)) for a in ALLOWED[name])
     } == set()
@@ -926,10 +948,19 @@ def test_a_module_imports_only_what_stands_above_it(name, file):
     ("name", "file"), list(modules()), ids=lambda value: str(value) if isinstance(value, str) else ""
 )
 def test_a_module_imports_only_the_libraries_of_its_layer(name, file):
-    outside = {m.split(".")[0] for m in imported(file)} - {"zocosmo", *sys.stdlib_module_names}
+    outside = {m.split(".")[0] for m in imported(file)} - {
+        "zocosmo",
+        "zocosmo_paper",
+        *sys.stdlib_module_names,
+    }
     assert outside <= OUTSIDE.get(name.split(".")[0], set())
     for library in outside & set(ONLY_HERE):
         assert any(f"{name}.".startswith(f"{place}.") for place in ONLY_HERE[library])
+
+
+def test_the_library_never_imports_the_papers_rerun():
+    library = [file for name, file in modules() if name.split(".")[0] != "paper"]
+    assert "zocosmo_paper" not in {m.split(".")[0] for file in library for m in imported(file)}
 
 
 def test_the_list_names_every_module_and_no_other():

@@ -21,7 +21,7 @@ MODULES = [
     "zocosmo.theory",
     "zocosmo.planner",
     "zocosmo.checks",
-    "zocosmo.reproduce",
+    "zocosmo_paper",
 ]
 
 

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from zocosmo.log import read_log
+from zocosmo_paper import small_models
+
 ROOT = Path(__file__).parents[1]
 LOGS = sorted((ROOT / "results" / "small-models").glob("*.csv"))
 
@@ -17,8 +20,8 @@ def script(name):
 
 
 @pytest.fixture(scope="module")
-def verdicts():
-    return script("verdicts")
+def logs():
+    return script("verdicts").LOGS
 
 
 def test_the_page_of_the_field_shows_what_the_comparisons_wrote():
@@ -29,7 +32,6 @@ def test_the_page_of_the_field_shows_what_the_comparisons_wrote():
 @pytest.mark.parametrize("metric", ["accuracy", "objective"])
 def test_cells_of_the_field_on_a_model_are_those_of_its_log(metric):
     """Of each method at 100 Mbit: mean and std of the log's rows, as the table has them."""
-    from zocosmo.log import read_log
     from zocosmo.report.budget import cell
     from zocosmo.report.tables import rounded
 
@@ -42,34 +44,34 @@ def test_cells_of_the_field_on_a_model_are_those_of_its_log(metric):
         assert f"{mean} ± {std}" in shown[str(method)]
 
 
-def test_the_page_shows_what_the_logs_say(verdicts):
+def test_the_page_shows_what_the_logs_say(logs):
     page = (ROOT / "docs" / "model-results.md").read_text(encoding="utf-8")
-    assert f"<!-- verdicts -->\n{verdicts.tables()}<!-- end -->\n" in page
+    assert f"<!-- verdicts -->\n{logs.tables()}<!-- end -->\n" in page
 
 
 @pytest.mark.parametrize(
     ("name", "cut"), [("sst2-core", "5 of 5, to 0.125"), ("sst2-s", "0 of 5"), ("sst2-i-large", "–")]
 )
-def test_runs_whose_step_the_guard_has_cut_are_counted(verdicts, name, cut):
-    assert verdicts.cut(verdicts.rows(name)) == cut
+def test_runs_whose_step_the_guard_has_cut_are_counted(logs, name, cut):
+    assert small_models.cut(logs.rows(name)) == cut
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_a_log_is_of_the_config_of_its_name(path, verdicts):
+def test_a_log_is_of_the_config_of_its_name(path):
     import yaml
 
     config = yaml.safe_load(
         (ROOT / "configs" / "small-models" / f"{path.stem}.yaml").read_text(encoding="utf-8")
     )
-    kept = verdicts.read_log(path).header["config"]
+    kept = read_log(path).header["config"]
     assert {key: kept[key] for key in ("problem", "graphs", "methods", "rounds")} == {
         key: config[key] for key in ("problem", "graphs", "methods", "rounds")
     }
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_every_round_cost_what_the_formula_says(path, verdicts):
+def test_every_round_cost_what_the_formula_says(path, logs):
     """q values of 32 bits to each peer: one in a pair, two on a ring."""
-    rows = verdicts.rows(path.stem)
+    rows = logs.rows(path.stem)
     links = 2 if "global" in path.stem else 1
     assert (rows["bits"] == rows["round"] * links * 8192 * 32).all()

@@ -84,11 +84,11 @@ def test_both_plans_are_ordinary_ones():
 BAD = {  # what is changed: to what, and what is said; the line is that of the change
     "rounds: 30": ("round: 30", "unknown key 'round' in the file, did you mean 'rounds'?"),
     "settings: 4": ("settings: 5", "methods[1].tune makes 2 choices, which do not divide tune.settings = 5"),
-    "seeds: [101, 102]": ("seeds: [3, 101]", "seed 3 is one of the study's own"),
-    "eta: [1.0e-3, 0.1]": ("eta: [0.1, 1.0e-3]", "tune.eta is the least and the most to try"),
+    "seeds: [101, 102]": ("seeds: [3, 101]", "seed 3 is also a seed of the study"),
+    "eta: [1.0e-3, 0.1]": ("eta: [0.1, 1.0e-3]", "tune.eta must be the smallest and the largest to try"),
     "cosmo, q: 2": ("cosmo, q: 2, eta: 0.1", "eta is tuned for every method alike"),
     "cosmo, q:": ("cosmo, p:", "unknown key 'p' in methods[0]"),
-    "{kind: cosmo,": ("{kind: cosma,", "a method is a mapping with a kind: cosmo, "),
+    "{kind: cosmo,": ("{kind: cosma,", "a method must be a mapping with a kind: cosmo, "),
     "q: 2}": ("q: [1, 2]}", "methods[0].q is a list; move it to tune: {q: [1, 2]}"),
     "q: 2, tune": ("q: 9, tune", "q = 9 coordinates of d = 8"),
     "coupling: [G, I]": ("coupling: []", "methods[1].tune.coupling is an empty list"),
@@ -103,7 +103,7 @@ BAD = {  # what is changed: to what, and what is said; the line is that of the c
     "[1_000, 3_000]": ("[0, 3_000]", "budgets of bowl must be 1 or more, got 0"),
     "queries: 40": ("queries: 0", "queries of bowl must be 1 or more, got 0"),
     "log_every: 5": ("log_every: 31", "log_every lies between 1 and rounds = 30, got 31"),
-    "  bowl:": ("  bo/wl:", "a problem is named in letters"),
+    "  bowl:": ("  bo/wl:", "names of problems may have letters"),
 }
 
 

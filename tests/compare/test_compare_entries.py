@@ -9,7 +9,7 @@ BAD = {
     "on: {bowl: {q: 3}}, tune: {q: [1, 2]}": "methods[0].tune.q is tuned and set to 3 on bowl; leave one out",
     "q: 2, mu: 0.1, tune: {mu: [0.1, 0.2]}": "methods[0].tune.mu is tuned and set to 0.1 on cup",
     "q: 2, only: []": "methods[0].only is empty; name problems or leave it out",
-    "q: 2, only: [cup], on: {bowl: {q: 1}}": "methods[0].on.bowl is for a problem that only: leaves out",
+    "q: 2, only: [cup], on: {bowl: {q: 1}}": "methods[0].on.bowl is for a problem that only: excludes",
 }
 
 

@@ -8,7 +8,7 @@ from pandas.testing import assert_frame_equal
 from compare.tiny import changed, read, with_method
 from zocosmo.compare import compare
 from zocosmo.compare import run as comparing
-from zocosmo.compare.tables import Place
+from zocosmo.compare.contest import Limit
 from zocosmo.compare.winners import competing, ranked, standing, winners_grid
 from zocosmo.errors import InputError
 from zocosmo.experiments import run as runner
@@ -85,13 +85,13 @@ def test_a_method_that_sends_nothing_is_marked_and_does_not_compete(done):
     text = (out / "bowl/objective.md").read_text()
     assert "§ |" in text
     assert "§ sends nothing" in text
-    assert "mezo" not in competing(result, Place("bits", 3000))
+    assert "mezo" not in competing(result, Limit("bits", 3000))
     assert "mezo" not in (out / "field.svg").read_text()
 
 
 def test_the_winner_has_the_least_mean_and_ours_are_told_apart_from_it(done):
     _, result = done
-    found = competing(result, Place("bits", 3000))
+    found = competing(result, Limit("bits", 3000))
     best = min(found, key=lambda name: found[name].mean)
     grid = winners_grid([result])
     told = dict(grid.rows)["bowl, 3,000 bits"]

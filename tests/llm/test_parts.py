@@ -13,11 +13,11 @@ from llm.tuning import tuned  # noqa: E402
 from zocosmo import log  # noqa: E402
 from zocosmo.errors import InputError  # noqa: E402
 from zocosmo.llm import backbone, recipe, subject  # noqa: E402
-from zocosmo.llm.audit import copied  # noqa: E402
 from zocosmo.llm.probe import setting_of  # noqa: E402
 from zocosmo.llm.recipe import open_recipe, settle  # noqa: E402
 from zocosmo.llm.subject import KEEP, Shelf, Subject, open_subject  # noqa: E402
 from zocosmo.log import make_header  # noqa: E402
+from zocosmo_paper.audit import copied  # noqa: E402
 
 LIGHT = {"noise": 0.5, "clip": 0.9, "together": 2, "queries": "one_by_one", "eval_batch": 8, "batch": 2}
 LIGHT |= {"split": "iid", "skew": 2.0, "start": 7}

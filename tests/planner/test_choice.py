@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs import GRAPHS, Graph, complete, erdos_renyi, ring
-from zocosmo.planner import Setting, Wish, as_report, bits_for_exposure, choose_q, crossover, outlook
+from zocosmo.planner import Deployment, Wish, as_report, bits_for_exposure, choose_q, crossover, outlook
 from zocosmo.planner.crossover import CLOSED, MOST_MEASURED, is_slower
 from zocosmo.planner.network import flood_shape
 from zocosmo.planner.sweep import sweep
 from zocosmo.theory import best_schedule
 
-QWEN = Setting(
+QWEN = Deployment(
     d=2_523_136, bandwidth=10**8, latency=Fraction(1, 50), query_time=Fraction(1, 2), budget=403_701_760
 )
 
 times = st.fractions(0, 2, max_denominator=1000)
 settings = st.builds(
-    Setting,
+    Deployment,
     d=st.integers(1, 5000),
     bandwidth=st.integers(10, 10**7),
     latency=times,
@@ -145,9 +145,9 @@ def test_edges_alone_tell_no_crossover_in_time():
 def test_the_lines_of_the_figure_meet_at_the_crossover(graph):
     out = outlook(QWEN, graph, Wish(q=8192), family=lambda n: erdos_renyi(n, 0.5, 1))
     lines = {method: dict(points) for method, points in sweep(out, lambda n: erdos_renyi(n, 0.5, 1)).items()}
-    dearer = [n for n, bits in lines["flooding"].items() if bits > lines["edge_local"][n]]
+    dearer = [n for n, bits in lines["flood"].items() if bits > lines["edge_local"][n]]
     assert min(dearer) == out.cross.bits
-    assert lines["global"].keys() == lines["indexed"].keys() == lines["dense"].keys() != set()
+    assert lines["cosmo"].keys() == lines["cosmo indexed"].keys() == lines["dense"].keys() != set()
 
 
 def test_the_reasons_carry_the_numbers():

@@ -14,12 +14,14 @@ from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import read_plan
 from zocosmo.experiments.run import run_plan
 from zocosmo.graphs import GRAPHS, complete, ring, star
-from zocosmo.planner import Setting, crossover, network, pairing, rows
+from zocosmo.methods import METHODS as KINDS
+from zocosmo.planner import Deployment, crossover, network, pairing, rows
+from zocosmo.planner.costs import METHODS
 from zocosmo.theory.coverage import expected_coverage
 from zocosmo.theory.payload import marina_total
 
 LORA, FULL, Q = 2_523_136, 6_525_621_760, 8192
-QWEN = Setting(
+QWEN = Deployment(
     d=LORA, bandwidth=10**8, latency=Fraction(1, 50), query_time=Fraction(1, 2), budget=403_701_760
 )
 SMALL = dataclasses.replace(QWEN, d=24, period=3, budget=20_000)
@@ -39,10 +41,10 @@ log_every: 6
 """
 MARINA = "  - {kind: marina_type, q: 5, eta: 0.01, mu: 0.001, period: 3}"
 NAMES = {
-    ("cosmo", "values"): "global",
-    ("cosmo", "indexed"): "indexed",
+    ("cosmo", "values"): "cosmo",
+    ("cosmo", "indexed"): "cosmo indexed",
     ("edge_local", "values"): "edge_local",
-    ("flood", "seed_scalar"): "flooding",
+    ("flood", "seed_scalar"): "flood",
     ("dense", "dense"): "dense",
     ("marina_type", "indexed"): "marina_type",
 }
@@ -89,7 +91,7 @@ def test_the_crossover_is_where_simulated_floods_begin_to_cost_more(kind):
     sizes, supports = range(2, 15, 2), [1, 3, 5, 6, 7, 9, 12, 13, 20, 24]
     found = bills(kind, sizes, q=str(supports))
     for q in supports:
-        first = next(n for n in sizes if found[n, "flooding", 5] > found[n, "edge_local", q])
+        first = next(n for n in sizes if found[n, "flood", 5] > found[n, "edge_local", q])
         cross = crossover(SMALL, q, GRAPHS[kind](2)).bits
         assert first == cross + cross % 2
 
@@ -100,9 +102,9 @@ def test_the_crossover_is_where_simulated_floods_begin_to_cost_more(kind):
 def test_the_multipliers_of_the_paper(d, indexed, marina):
     """One message against q values, with a dense round in 25."""
     found = planned(dataclasses.replace(QWEN, d=d), complete(2), Q)
-    assert f"{float(found['indexed'].link_ratio):.2f}" == indexed
+    assert f"{float(found['cosmo indexed'].link_ratio):.2f}" == indexed
     assert f"{float(found['marina_type'].link_ratio):{'.2f' if d == LORA else '.2e'}}" == marina
-    assert found["global"].link_ratio == found["edge_local"].link_ratio == 1
+    assert found["cosmo"].link_ratio == found["edge_local"].link_ratio == 1
 
 
 def test_the_long_study_of_the_paper():
@@ -111,7 +113,7 @@ def test_the_long_study_of_the_paper():
     pairs = found["edge_local"]
     assert (pairs.rounds, pairs.exposure, f"{pairs.coverage:.2%}") == (1540, 5, "99.33%")
     assert pairs.coverage == pytest.approx(float(expected_coverage(LORA, Q, 1540)), rel=1e-12)
-    assert planned(QWEN, complete(2), Q)["indexed"].rounds == 912
+    assert planned(QWEN, complete(2), Q)["cosmo indexed"].rounds == 912
 
 
 def test_a_first_dense_message_above_the_budget_pays_no_round():
@@ -141,19 +143,19 @@ def test_refreshed_rounds_are_timed_round_by_round():
 def test_the_clock_adds_queries_stages_and_the_busiest_uplink():
     """A star of 6: its centre has five neighbours, and relays everybody's message to everybody."""
     found = planned(SMALL, star(6), 5)
-    busiest = {"global": 5 * 160, "edge_local": 160, "dense": 5 * 768, "flooding": 25 * 96}
+    busiest = {"cosmo": 5 * 160, "edge_local": 160, "dense": 5 * 768, "flood": 25 * 96}
     for method, bits in busiest.items():
-        stages = 2 if method == "flooding" else 1
+        stages = 2 if method == "flood" else 1
         assert found[method].seconds == 1 + stages * Fraction(1, 50) + Fraction(bits, 10**8)
 
 
 def test_contractions_of_complete_graphs():
     """ρ = 0, so all neighbours lose all disagreement on p of the coordinates; pairs p/2 · N/(N − 1)."""
     found = planned(SMALL, complete(8), 6)
-    assert found["global"].contraction == pytest.approx(1 / 4, rel=1e-12)
+    assert found["cosmo"].contraction == pytest.approx(1 / 4, rel=1e-12)
     assert found["edge_local"].contraction == pytest.approx(1 / 8 * 8 / 7, rel=1e-12)
     assert found["dense"].contraction == pytest.approx(1, rel=1e-12)
-    assert found["flooding"].contraction_per_mbit is None
+    assert found["flood"].contraction_per_mbit is None
 
 
 @given(st.integers(1, 24), st.integers(1, 10**6))
@@ -189,5 +191,9 @@ def test_settings_that_cannot_be_are_refused(change, found):
 
 
 def test_a_support_is_no_larger_than_the_vector():
-    with pytest.raises(InputError, match="q = 25"):
+    with pytest.raises(InputError, match="at most d = 24, got 25"):
         planned(SMALL, ring(4), 25)
+
+
+def test_methods_are_named_by_their_kinds():
+    assert {name.split()[0] for name in METHODS} <= set(KINDS)

@@ -114,12 +114,12 @@ def test_cells_repeat_what_cell_says():
 @pytest.mark.parametrize(
     ("log", "arguments", "message"),
     [
-        (LOG, {"bits": 1, "metric": "objective"}, "got 4 of them; call cells"),
+        (LOG, {"bits": 1, "metric": "objective"}, "got 4 combinations; call cells"),
         (SPARSE, {"bits": 1, "metric": "loss"}, "'loss' is not known; choose from n, .*objective"),
         (SPARSE, {"bits": 1, "metric": "disagreement", "relative": True}, "is 0 at round 0"),
         (SPARSE[1:], {"bits": None, "metric": "objective", "relative": True}, "starts at round 10"),
-        (SPARSE[::-1], {"bits": 1, "metric": "objective"}, "do not rise; sort the log"),
-        (SPARSE.assign(bits=-SPARSE["bits"]), {"bits": 1, "metric": "objective"}, "trial 0 do not rise"),
+        (SPARSE[::-1], {"bits": 1, "metric": "objective"}, "do not increase; sort the log"),
+        (SPARSE.assign(bits=-SPARSE["bits"]), {"bits": 1, "metric": "objective"}, "trial 0 do not increase"),
         (SPARSE.assign(seed="7"), {"bits": 1, "metric": "objective"}, "seed 7 has two trials"),
         (SPARSE.drop(columns="seed"), {"bits": 1, "metric": "objective"}, "lacks seed"),
     ],

@@ -141,7 +141,7 @@ def test_one_seed_is_a_line_without_a_band(tmp_path):
     [
         (LOG, {"x": "time"}, "x 'time' is not known; choose from bits, round"),
         (LOG, {"metric": "loss"}, "metric 'loss' is not known"),
-        (LOG, {"x": "round", "budgets": [1]}, "budgets are drawn on an axis of bits"),
+        (LOG, {"x": "round", "budgets": [1]}, "budgets need x='bits', got x='round'"),
         (LOG[:0], {}, "0 rows"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from report.logs import hand_made_log
 from zocosmo.errors import InputError
-from zocosmo.report.diff import Kept, as_text, compare, differs
+from zocosmo.report.diff import StoredRun, as_text, compare, differs
 
 HEADER = {"fingerprint": "f", "source": "s", "versions": {"numpy": "2.0"}}
 ROWS = len(hand_made_log())
@@ -22,7 +22,7 @@ def kept(name="a", states=None, header=HEADER, **changes):
     rows = hand_made_log()
     for column, (row, value) in changes.items():
         rows.loc[row, column] = value
-    return Kept(name, rows, header, states)
+    return StoredRun(name, rows, header, states)
 
 
 def states(*entries):

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-import zocosmo.cli.audit  # each registers its commands
-import zocosmo.cli.check
+import zocosmo.cli.check  # each registers its commands
 import zocosmo.cli.compare
 import zocosmo.cli.dist
 import zocosmo.cli.finetune
@@ -19,7 +18,6 @@ import zocosmo.cli.model
 import zocosmo.cli.payload
 import zocosmo.cli.plan
 import zocosmo.cli.probe
-import zocosmo.cli.reproduce
 import zocosmo.cli.schedule
 import zocosmo.cli.screen
 import zocosmo.cli.study

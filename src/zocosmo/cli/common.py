@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from zocosmo.cli.plugins import Commands
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges, is_edges
@@ -16,6 +17,7 @@ WIDTH = 120  # columns, where the output is not a terminal
 MOST_NODES = 2_000
 
 app = typer.Typer(
+    cls=Commands,
     help="Decentralised zeroth-order optimisation over public sparse supports.",
     invoke_without_command=True,
     add_completion=False,

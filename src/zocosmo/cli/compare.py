@@ -16,7 +16,7 @@ from zocosmo.cli.study import RUNS, progress
 from zocosmo.errors import InputError, ZocosmoError, check_known, check_whole
 
 if TYPE_CHECKING:
-    from zocosmo.compare.tables import Result
+    from zocosmo.compare.tables import ContestResult
 
 PROCESSES = min(2, os.cpu_count() or 1)
 
@@ -58,7 +58,7 @@ def compare_command(
     show(results, folder, fmt, settings=settings)
 
 
-def show(results: Sequence["Result"], folder: Path, fmt: str, *, settings: bool) -> None:
+def show(results: Sequence["ContestResult"], folder: Path, fmt: str, *, settings: bool) -> None:
     """All tables, then where they are."""
     from zocosmo.compare.run import FIGURES, grids
     from zocosmo.compare.winners import winners_grid

@@ -39,7 +39,7 @@ from zocosmo.errors import check_known, check_whole
 if TYPE_CHECKING:
     from zocosmo.experiments.plan import Plan
     from zocosmo.log import Log
-    from zocosmo.report.diff import Kept
+    from zocosmo.report.diff import StoredRun
 
 RunArgument = Annotated[Path, typer.Argument(help="The folder of a study that was run, or its log file.")]
 
@@ -200,14 +200,14 @@ def diff(
         raise typer.Exit(1)
 
 
-def _kept(run: Path) -> "Kept":
+def _kept(run: Path) -> "StoredRun":
     from zocosmo.experiments.states import STATES, read_states
     from zocosmo.log import FORMATS
-    from zocosmo.report.diff import Kept
+    from zocosmo.report.diff import StoredRun
 
     log = find_log(run)
     folder = run.parent if run.suffix in FORMATS else run
-    return Kept(str(run), log.rows, log.header, read_states(folder / STATES))
+    return StoredRun(str(run), log.rows, log.header, read_states(folder / STATES))
 
 
 @app.command("bench-link")

@@ -15,24 +15,26 @@ from zocosmo.graphs.graph import GRAPHS, Graph
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from zocosmo.planner.costs import Row
+    from zocosmo.planner.costs import MethodCost
     from zocosmo.planner.crossover import Family
     from zocosmo.planner.outlook import Outlook
 
+    Cells = Callable[[Outlook, MethodCost], list[str]]  # of one row of a table
+
 TITLES = {
-    "global": "global",
+    "cosmo": "global",
     "edge_local": "edge-local",
-    "flooding": "flooding",
+    "flood": "flooding",
     "dense": "dense",
-    "indexed": "indexed",
+    "cosmo indexed": "indexed",
     "marina_type": "MARINA-type",
 }
 SHADES = {
-    "global": "#1b6ca8",
+    "cosmo": "#1b6ca8",
     "edge_local": "#3f9142",
-    "flooding": "#d1495b",
+    "flood": "#d1495b",
     "dense": "#9aa5b1",
-    "indexed": "#edae49",
+    "cosmo indexed": "#edae49",
     "marina_type": "#7b5ea7",
 }
 PARTS = {"queries": "#9aa5b1", "latency": "#edae49", "transfer": "#1b6ca8"}
@@ -79,7 +81,7 @@ def plan_command(
     Example: zocosmo plan --d 2523136 --nodes 8 --graph ring --budget 100M --bandwidth 100M --latency 20ms
     """
     from zocosmo.core.tape import Tape
-    from zocosmo.planner.costs import Setting
+    from zocosmo.planner.costs import Deployment
     from zocosmo.planner.outlook import Wish, as_report, outlook
     from zocosmo.planner.units import as_bits, as_rate, as_seconds
 
@@ -88,7 +90,7 @@ def plan_command(
     check_whole("--period", period, 1)
     _check_wish(d, q, rounds, figure)
     rate, seconds = as_rate("--bandwidth", bandwidth), None if time is None else as_seconds("--time", time)
-    setting = Setting(
+    setting = Deployment(
         d=d,
         bandwidth=rate,
         latency=as_seconds("--latency", latency),
@@ -150,7 +152,9 @@ def show(out: "Outlook") -> None:
         console.print(reason, soft_wrap=True, highlight=False)
 
 
-def _table(out: "Outlook", names: tuple[str, ...], cells: Callable[["Outlook", "Row"], list[str]]) -> Any:
+def _table(
+    out: "Outlook", names: tuple[str, ...], cells: Callable[["Outlook", "MethodCost"], list[str]]
+) -> Any:
     from rich import box
     from rich.table import Table
 
@@ -182,7 +186,7 @@ def _kind(graph: Graph) -> str:
     return "graph" if graph.name == "edges" else f"{graph.name} graph"
 
 
-def _costs(out: "Outlook", row: "Row") -> list[str]:
+def _costs(out: "Outlook", row: "MethodCost") -> list[str]:
     from zocosmo.planner.units import show_bits, show_seconds
 
     return [
@@ -196,7 +200,7 @@ def _costs(out: "Outlook", row: "Row") -> list[str]:
     ]
 
 
-def _effects(out: "Outlook", row: "Row") -> list[str]:
+def _effects(out: "Outlook", row: "MethodCost") -> list[str]:
     per, about = row.contraction_per_mbit, _about(out, row)
     return [
         "exact agreement" if row.agrees else f"{about}{row.contraction:.3g}",
@@ -206,7 +210,7 @@ def _effects(out: "Outlook", row: "Row") -> list[str]:
     ]
 
 
-def _about(out: "Outlook", row: "Row") -> str:
+def _about(out: "Outlook", row: "MethodCost") -> str:
     """Pairs of a schedule whose law was only measured."""
     return "≈ " if row.method == "edge_local" and not out.pairs.exact else ""
 
@@ -248,8 +252,7 @@ def _draw_times(axes: Any, out: "Outlook") -> None:
     names, left = [TITLES[row.method] for row in rows], [0.0] * len(rows)
     edge = LONGEST * float(min(row.seconds for row in rows)) or 1.0
     for part, shade in PARTS.items():
-        field = "waiting" if part == "latency" else part
-        widths = [float(getattr(row, field)) for row in rows]
+        widths = [float(row.parts[part]) for row in rows]
         axes.barh(names, widths, left=left, color=shade, label=part, height=0.62)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     for k, row in enumerate(rows):

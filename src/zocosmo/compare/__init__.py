@@ -1,4 +1,4 @@
-"""Comparisons: one config, many methods and problems, all tuned alike, at equal bits and equal queries."""
+"""Comparisons: one config with many methods and problems, tuned alike, at equal bits and equal queries."""
 
 from zocosmo.compare.config import load_comparison
 from zocosmo.compare.run import compare

@@ -1,4 +1,4 @@
-"""Comparisons are read here: YAML, every mistake with its line, every pilot checked before work starts."""
+"""Reads comparisons from YAML; errors name the line, and every pilot is checked before anything runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from zocosmo.experiments.config import Config, Where, at, check_fields, check_ke
 from zocosmo.experiments.plan import KEYS as PLAN_KEYS
 from zocosmo.experiments.plan import spread_seeds
 
-BY_PROBLEM: dict[str, tuple[Any, Any]] = {  # one value for all problems, or a mapping with one for each
+BY_PROBLEM: dict[str, tuple[Any, Any]] = {  # one value for all problems, or a mapping by problem
     "rounds": (int, ...),
     "log_every": (int | None, None),
     "budgets": (list[int], ...),
@@ -32,13 +32,13 @@ TUNE_KEYS: dict[str, tuple[Any, Any]] = {
     "seeds": (list[int | str], ...),
     "settings": (int, ...),
     "eta": (Any, ...),
-    "by": (str | None, None),  # the metric that chooses; None: that of the problem
+    "by": (str | None, None),  # the metric that chooses; None: the problem's
 }
 MOST_SETTINGS = 10_000
 
 
 def load_comparison(path: Path, overrides: Sequence[str] | None = None) -> Comparison:
-    """Read and check a config file, changed as `overrides` say."""
+    """Read and check a config file with `overrides` applied."""
     config = Config.load(path)
     for text in overrides or ():
         config.override(text)
@@ -69,7 +69,7 @@ def _tune(config: Config, given: dict[str, Any], seeds: Sequence[Any]) -> dict[s
     both = [seed for seed in tune["seeds"] if str(seed) in set(map(str, seeds))]
     if both:
         raise config.fail(
-            (*where, "seeds"), f"seed {both[0]} is one of the study's own; tune on others, say 101, 102"
+            (*where, "seeds"), f"seed {both[0]} is also a seed of the study; tune on others, such as 101, 102"
         )
     at(config, (*where, "settings"), check_whole, "tune.settings", tune["settings"], 1, MOST_SETTINGS)
     return tune
@@ -81,7 +81,7 @@ def _contest(
     where: Where = ("problems", problem)
     names, spec = list(top["problems"]), dict(top["problems"][problem])
     if not problem or not all(c.isalnum() or c in "-_ " for c in problem):
-        raise config.fail(where, f"a problem is named in letters, digits, - and _, got {problem!r}")
+        raise config.fail(where, f"names of problems may have letters, digits, - and _, got {problem!r}")
     refuse_lists(config, where, spec)
     metric = check_fields(config, where, {"metric": spec.pop("metric", "objective")}, {"metric": (str, ...)})
     own = {
@@ -121,7 +121,7 @@ def _contest(
 def by_problem(
     config: Config, where: Where, given: Any, kind: Any, problem: str, names: Sequence[str]
 ) -> Any:
-    """A value for one problem: the one for all, or its own in a mapping that has all of them."""
+    """The value for one problem: the common one, or its own from a mapping with all problems."""
     if isinstance(given, dict):
         check_keys(config, where, given, names)
         return check_fields(config, where, given, dict.fromkeys(names, (kind, ...)))[problem]
@@ -130,7 +130,7 @@ def by_problem(
 
 
 def refuse_lists(config: Config, where: Where, given: Mapping[str, Any]) -> None:
-    """Lists would make several of what must be one."""
+    """Refuse lists where a plan would expand them."""
     for key, value in given.items():
         if isinstance(value, list):
             inside = (*where, key)
@@ -149,4 +149,4 @@ def _check_labels(config: Config, problem: str, found: Sequence[Candidate]) -> N
             )
         seen.add(candidate.label)
     if not found:
-        raise config.fail(("methods",), f"no method is left for {problem}; see what only: says")
+        raise config.fail(("methods",), f"no method is left for {problem}; change only:")

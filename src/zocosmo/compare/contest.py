@@ -1,4 +1,4 @@
-"""A comparison is contests, one for each problem: a pilot, choices from it, studies of what was chosen."""
+"""A comparison has one contest per problem: a pilot, choices from it, studies of the chosen settings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from zocosmo.experiments.plan import Plan, read_plan
 if TYPE_CHECKING:
     import pandas as pd
 
-Setting = dict[str, Any]  # what is tuned: eta, and what an entry adds to it
+Setting = dict[str, Any]  # tuned values: eta, and what an entry adds
 
 
 class Candidate(NamedTuple):
@@ -20,32 +20,32 @@ class Candidate(NamedTuple):
 
     label: str
     kind: str
-    number: int  # of the entry in the file
+    number: int  # position of the entry in the file
     fixed: Mapping[str, Any]
     grid: tuple[Setting, ...]
     etas: tuple[float, ...]  # ascending
 
     def entry(self, setting: Setting, label: str) -> dict[str, Any]:
-        """As a plan has it."""
+        """The entry as written in a plan."""
         return {"kind": self.kind, **self.fixed, **setting, "label": label}
 
     def name(self, setting: Setting) -> str:
-        """What tells a setting from all others in the log of the pilot."""
+        """A unique label for a setting in the pilot's log."""
         return f"{self.label} {told(setting)}"
 
 
 class Chosen(NamedTuple):
-    """What the pilot says of one candidate; no setting where none came through."""
+    """The pilot's choice for one candidate; no setting if all diverged."""
 
     candidate: Candidate
     setting: Setting | None
     mean: float  # of the metric, over the pilot's seeds
-    lost: int  # settings that diverged on some seed
-    edge: bool  # whether eta is the least or the most of those tried
+    lost: int  # number of settings that diverged on some seed
+    edge: bool  # whether eta is the smallest or the largest tried
 
 
 def told(given: Mapping[str, Any]) -> str:
-    """Parameters in a line.
+    """Parameters on one line.
 
     >>> told({"eta": 0.1, "decay": {"kind": "drop", "at": 50}})
     'eta=0.1 decay=drop(at=50)'
@@ -62,16 +62,16 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Contest:
-    """One problem, and all that is compared on it."""
+    """One problem, and what is compared on it."""
 
     name: str
     metric: str
-    chosen_by: str  # the metric of the pilot that chooses settings
+    chosen_by: str  # the metric by which the pilot chooses settings
     budgets: tuple[int, ...]  # ascending
     queries: int | None
     candidates: tuple[Candidate, ...]
     config: Config
-    base: Mapping[str, Any]  # of both plans, all but methods and seeds
+    base: Mapping[str, Any]  # of both plans, without methods and seeds
     title: str
 
     def pilot(self, seeds: Sequence[Seed]) -> Plan:
@@ -80,12 +80,12 @@ class Contest:
         return self._plan(entries, seeds, "pilot")
 
     def final(self, chosen: Sequence[Chosen], seeds: Sequence[Seed]) -> Plan:
-        """Each method as it was chosen, under its own label."""
+        """Each method with its chosen setting, under its own label."""
         kept = [(c.candidate, c.setting) for c in chosen if c.setting is not None]
         return self._plan([(c.number, c.entry(s, c.label)) for c, s in kept], seeds, "final")
 
     def check_metrics(self, check: Callable[..., Any], plan: Plan) -> None:
-        """Refuse metrics that `check` does not know, each at the line it stands on."""
+        """Refuse metrics unknown to `check`, with their lines in the file."""
         at(self.config, ("problems", self.name, "metric"), check, plan, self.metric)
         at(self.config, ("tune", "by"), check, plan, self.chosen_by)
 
@@ -101,7 +101,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a config file asks for; nothing is tuned on `seeds`, and nothing told from `pilot_seeds`."""
+    """What a config file asks for: `pilot_seeds` are for tuning only, `seeds` for results only."""
 
     name: str
     contests: tuple[Contest, ...]
@@ -110,8 +110,8 @@ class Comparison:
     settings: int
 
 
-class Place(NamedTuple):
-    """Where methods are compared: at so many bits, or so many queries, per node."""
+class Limit(NamedTuple):
+    """Where methods are compared: at a number of bits or queries per node."""
 
     what: str
     most: float
@@ -121,15 +121,15 @@ class Place(NamedTuple):
         return f"{self.most:,.0f} {self.what}"
 
     def log(self, rows: "pd.DataFrame") -> "pd.DataFrame":
-        """Rows whose column `bits` counts what is equal here."""
+        """The rows, with the limited quantity in the column `bits`."""
         return rows if self.what == "bits" else rows.assign(bits=rows["queries"] / rows["n"])
 
 
-def places(contest: Contest) -> list[Place]:
-    found = [Place("bits", bits) for bits in contest.budgets]
-    return found if contest.queries is None else [*found, Place("queries", contest.queries)]
+def limits(contest: Contest) -> list[Limit]:
+    found = [Limit("bits", bits) for bits in contest.budgets]
+    return found if contest.queries is None else [*found, Limit("queries", contest.queries)]
 
 
-def tuned_at(contest: Contest) -> list[Place]:
-    """Where settings are chosen: at the largest budget, and for equal queries once more."""
-    return places(contest)[len(contest.budgets) - 1 :]
+def tuned_at(contest: Contest) -> list[Limit]:
+    """Where settings are chosen: at the largest budget, and again for equal queries."""
+    return limits(contest)[len(contest.budgets) - 1 :]

@@ -1,4 +1,4 @@
-"""Configs made from parts of another: a mistake is still told by the line it was written on."""
+"""Configs made from parts of another one; errors still name the original line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from zocosmo.experiments.config import Config, Where, place
 
 
 class Derived(Config):
-    """Plain data put together from a file; `sources` says which of its entries each part came from."""
+    """Plain data assembled from a file; `sources` maps each part to its entry in the file."""
 
     def __init__(self, source: Config, data: dict[str, Any], sources: Mapping[Where, Where]) -> None:
         self.name, self.data, self._sources = source.name, data, dict(sources)
@@ -18,7 +18,7 @@ class Derived(Config):
             self.overrides |= _moved(source.overrides, there, here)
 
     def fail(self, where: Where, message: str) -> ConfigError:
-        """As ever, but entries of lists are counted as in the file."""
+        """The error, with list entries numbered as in the file."""
         for here, there in self._sources.items():
             if isinstance(here[-1], int) and where[: len(here)] == here:
                 message = message.replace(place(here), place(there))
@@ -26,5 +26,5 @@ class Derived(Config):
 
 
 def _moved(entries: Mapping[Where, Any], there: Where, here: Where) -> dict[Where, Any]:
-    """What stands below one place, below another."""
+    """Entries below `there`, moved below `here`."""
     return {(*here, *at[len(there) :]): what for at, what in entries.items() if at[: len(there)] == there}

@@ -1,4 +1,4 @@
-"""The field in one picture: a panel for each problem, its metric against bits per node, ours thicker."""
+"""All methods in one figure: a panel per problem, its metric against bits per node, ours thicker."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,19 +6,19 @@ from typing import Any
 
 import pandas as pd
 
-from zocosmo.compare.tables import OURS, Result
+from zocosmo.compare.tables import OURS, ContestResult
 from zocosmo.methods import METHODS
 from zocosmo.report.budget import GREATER_IS_BETTER
 from zocosmo.report.curves import BUDGET, COLOURS, NAMES, curves_of
 from zocosmo.report.figures import new_panels, save_figure
 
-DASHES = {False: ("-", ":"), True: ("--", "-.")}  # by whether there is a server
+DASHES = {False: ("-", ":"), True: ("--", "-.")}  # by whether the method has a server
 PANEL = 4.4  # inches
 COLUMNS = 3
 
 
-def draw_field(results: Sequence[Result], to: Path) -> None:
-    """Means over seeds; both axes are logarithmic, but that of a metric of which more is better."""
+def draw_field(results: Sequence[ContestResult], to: Path) -> None:
+    """Means over seeds on log axes; the y axis is linear for metrics where more is better."""
     columns = min(COLUMNS, len(results))
     looks = styles(results)
     across = 2 * columns
@@ -33,7 +33,7 @@ def draw_field(results: Sequence[Result], to: Path) -> None:
     save_figure(canvas, to, dpi=160)
 
 
-def draw_panel(axes: Any, result: Result, looks: dict[str, dict[str, Any]]) -> None:
+def draw_panel(axes: Any, result: ContestResult, looks: dict[str, dict[str, Any]]) -> None:
     metric = result.contest.metric
     curves = {method: paid(points) for method, (points, _) in curves_of(result.rows, metric).items()}
     lines = {method: points for method, points in curves.items() if len(points)}
@@ -53,12 +53,12 @@ def draw_panel(axes: Any, result: Result, looks: dict[str, dict[str, Any]]) -> N
 
 
 def paid(points: pd.DataFrame) -> pd.DataFrame:
-    """Without round 0, which costs nothing and has no place on a logarithmic axis."""
+    """Without round 0, whose 0 bits cannot be drawn on a log axis."""
     return points[points["bits"] > 0]
 
 
-def styles(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
-    """A look for each method that sends anything, the same in all panels: ours thick, servers' broken."""
+def styles(results: Sequence[ContestResult]) -> dict[str, dict[str, Any]]:
+    """A style for each method that sends anything, the same in all panels: ours thick, servers dashed."""
     kinds = {
         c.candidate.label: c.candidate.kind
         for result in results

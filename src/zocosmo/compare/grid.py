@@ -1,7 +1,7 @@
-"""Entries of `methods` as candidates: who runs on a problem, and the settings that are tried for them.
+"""Entries of `methods` as candidates: which run on a problem, and which settings are tried.
 
-Everybody gets the same number of settings: the range of eta is cut into as many points as an entry's own
-lists leave, and each point is tried with each choice from those lists.
+Every method gets the same number of settings: it divided by the choices of an entry's own lists is the number
+of points in the range of eta, and each point is tried with each choice.
 """
 
 import math
@@ -16,7 +16,7 @@ from zocosmo.experiments.config import Config, Where, check_fields, check_keys, 
 from zocosmo.experiments.plan import method_fields
 from zocosmo.methods import METHODS
 
-OWN_KEYS: dict[str, tuple[Any, Any]] = {  # of an entry, beside the parameters of its method
+OWN_KEYS: dict[str, tuple[Any, Any]] = {  # keys of an entry besides its method's parameters
     "label": (str, ""),
     "only": (list[str] | None, None),
     "on": (dict[str, dict[str, Any]], {}),
@@ -34,7 +34,7 @@ def candidates(
     eta: Sequence[float],
     settings: int,
 ) -> Iterator[Candidate]:
-    """Those that a problem has, in the order of the file."""
+    """The candidates on a problem, in the order of the file."""
     check_range(config, ("tune", "eta"), eta)
     for number, given in enumerate(methods):
         where: Where = ("methods", number)
@@ -60,12 +60,12 @@ def candidates(
 
 
 def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str]]:
-    """The kind of an entry and its method's parameters, once all keys are known to be among them."""
+    """The kind of an entry and its method's parameters, after a check of its keys."""
     kind = given.get("kind") if isinstance(given, dict) else None
     if not isinstance(kind, str) or kind not in METHODS:
         found = given if kind is None else kind
         raise config.fail(
-            (*where, "kind"), f"a method is a mapping with a kind: {', '.join(METHODS)}; got {found!r}"
+            (*where, "kind"), f"a method must be a mapping with a kind: {', '.join(METHODS)}; got {found!r}"
         )
     fields = list(method_fields(METHODS[kind]))
     check_keys(config, where, given, ["kind", *fields, *OWN_KEYS])
@@ -73,7 +73,7 @@ def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str
 
 
 def _check_only(config: Config, where: Where, own: Mapping[str, Any]) -> None:
-    """Refuse entries that would run nowhere, and changes for problems that they do not run on."""
+    """Refuse entries that run on no problem, and changes for problems they do not run on."""
     only = own["only"]
     if only == []:
         raise config.fail(
@@ -82,11 +82,13 @@ def _check_only(config: Config, where: Where, own: Mapping[str, Any]) -> None:
     for problem in own["on"]:
         if only is not None and problem not in only:
             at = (*where, "on", problem)
-            raise config.fail(at, f"{place(at)} is for a problem that only: leaves out")
+            raise config.fail(
+                at, f"{place(at)} is for a problem that only: excludes; add it there or remove it here"
+            )
 
 
 def _refuse_choices(config: Config, where: Where, given: Mapping[str, Any]) -> None:
-    """What is tuned stands under `tune`, where it is counted."""
+    """Refuse tuned values outside `tune`."""
     if "eta" in given:
         raise config.fail(
             (*where, "eta"),
@@ -135,17 +137,19 @@ def _grid(
 def check_range(config: Config, where: Where, eta: Sequence[Any]) -> None:
     numbers = len(eta) == 2 and all(isinstance(end, int | float) and math.isfinite(end) for end in eta)
     if not numbers or not 0 < eta[0] <= eta[1]:
-        raise config.fail(where, f"{place(where)} is the least and the most to try, above 0; got {list(eta)}")
+        raise config.fail(
+            where, f"{place(where)} must be the smallest and the largest to try, above 0; got {list(eta)}"
+        )
 
 
 def check_mu(config: Config, problem: str, mu: float) -> None:
-    """Refuse a shift no method could use, on its own line."""
+    """Refuse a mu that is not finite and above 0, with its line in the file."""
     if not (math.isfinite(mu) and mu > 0):
         raise config.fail(("mu", problem), f"mu of {problem} must be a finite number above 0, got {mu}")
 
 
 def spaced(least: float, most: float, points: int) -> list[float]:
-    """Points from least to most in equal ratios, to three digits; the middle one, if it is one.
+    """Geometrically spaced points, to three digits; a single one is the geometric mean.
 
     >>> spaced(0.001, 1.0, 4)
     [0.001, 0.01, 0.1, 1.0]

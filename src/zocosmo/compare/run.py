@@ -1,7 +1,7 @@
-"""Comparisons are run here: on each problem a pilot, choices, studies; then tables and figures are written.
+"""Runs comparisons: on each problem a pilot, choices and studies; then tables and figures.
 
-All studies are ordinary ones, in OUT/PROBLEM/pilot, OUT/PROBLEM/final (as chosen for bits) and
-OUT/PROBLEM/final-queries: whatever stops them, a second call goes on.
+The studies are in OUT/PROBLEM/pilot, OUT/PROBLEM/final (chosen for bits) and OUT/PROBLEM/final-queries; a
+second call resumes stopped ones.
 """
 
 import csv
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from zocosmo.compare.contest import Comparison, Contest, tuned_at
 from zocosmo.compare.figure import draw_field
-from zocosmo.compare.tables import Final, Result, field_grid, place_cells, settings_grid, traits_grid
+from zocosmo.compare.tables import ContestResult, Final, field_grid, limit_cells, settings_grid, traits_grid
 from zocosmo.compare.traits import check_measured, measure_traits
 from zocosmo.compare.tune import choose_all, settings_rows
 from zocosmo.compare.winners import winners_grid
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Watched = Callable[[Plan], AbstractContextManager[Tick | None]]
 FIGURES = ("field.png", "field.svg")
-FINALS = {"bits": "final", "queries": "final-queries"}  # folders, by what is equal
+FINALS = {"bits": "final", "queries": "final-queries"}  # folders, by limited quantity
 
 
 def compare(
@@ -38,8 +38,8 @@ def compare(
     processes: int = 1,
     replace_old: bool = False,
     watched: Watched = lambda plan: nullcontext(),
-) -> list[Result]:
-    """Run what is not yet run, choose, and write tables, figures and settings into `out`."""
+) -> list[ContestResult]:
+    """Run what is missing, choose settings, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(comparison.pilot_seeds) for contest in comparison.contests]
     for contest, plan in zip(comparison.contests, pilots, strict=True):
         contest.check_metrics(check_measured, plan)
@@ -59,9 +59,9 @@ def compare(
 
 
 def _make_ready(folder: Path, pilot: Plan, replace_old: bool) -> None:
-    """Refuse the pilot of another plan, or clear both studies, before any problem is worked on.
+    """Refuse the pilot of another plan, or clear all studies, before any problem is run.
 
-    A call that is stopped can then be repeated without --replace, however many problems it had not reached.
+    A stopped call can then be repeated without --replace.
     """
     for part in ("pilot", *FINALS.values()) if replace_old else ():
         clear_folder(folder / part)
@@ -74,29 +74,29 @@ def _contest(
     comparison: Comparison,
     out: Path,
     run: "Callable[[Plan, Path], pd.DataFrame]",
-) -> Result:
+) -> ContestResult:
     piloted, finals = run(pilot, out / contest.name / "pilot"), dict[str, Final]()
-    for place in tuned_at(contest):
-        chosen = choose_all(piloted, contest, place)
+    for limit in tuned_at(contest):
+        chosen = choose_all(piloted, contest, limit)
         if all(c.setting is None for c in chosen):
             raise InputError(f"every setting of every method diverged on {contest.name}; lower tune.eta")
-        rows = run(contest.final(chosen, comparison.seeds), out / contest.name / FINALS[place.what])
-        finals[place.what] = Final(chosen, rows.assign(problem=contest.name))
+        rows = run(contest.final(chosen, comparison.seeds), out / contest.name / FINALS[limit.what])
+        finals[limit.what] = Final(chosen, rows.assign(problem=contest.name))
     plan = contest.final(finals["bits"].chosen, comparison.seeds)
     traits = measure_traits(plan, finals["bits"].rows)
-    return Result(contest, finals, traits, plan.trials[0].run().problem.d)
+    return ContestResult(contest, finals, traits, plan.trials[0].run().problem.d)
 
 
-def grids(result: Result) -> Iterator[tuple[str, Grid]]:
-    """The tables of one problem by name: its own metric first, and the objective always."""
+def grids(result: ContestResult) -> Iterator[tuple[str, Grid]]:
+    """The tables of one problem by name: its own metric, the objective, traits, settings."""
     for metric in dict.fromkeys((result.contest.metric, "objective")):
         yield metric, field_grid(result, metric)
     yield "traits", traits_grid(result)
     yield "settings", settings_grid(result)
 
 
-def write_all(results: Sequence[Result], out: Path) -> None:
-    """Tables of each problem in its folder; who wins, settings, cells and the figure beside the folders."""
+def write_all(results: Sequence[ContestResult], out: Path) -> None:
+    """Write tables of each problem into its folder; winners, settings, cells and the figure into `out`."""
     import pandas as pd
 
     for result in results:
@@ -115,12 +115,12 @@ def write_all(results: Sequence[Result], out: Path) -> None:
         draw_field(results, out / name)
 
 
-def _tidy(result: Result) -> "Iterator[pd.DataFrame]":
-    """Cells as numbers, with what is equal in them."""
+def _tidy(result: ContestResult) -> "Iterator[pd.DataFrame]":
+    """Cells as numbers, with the limited quantity."""
     metrics = dict.fromkeys((result.contest.metric, "objective"))
     for metric in metrics:
-        for place, frame in place_cells(result, metric):
-            yield frame.drop(columns=["relative"]).rename(columns={"budget": "most"}).assign(equal=place.what)
+        for limit, frame in limit_cells(result, metric):
+            yield frame.drop(columns=["relative"]).rename(columns={"budget": "most"}).assign(equal=limit.what)
 
 
 def _write_grid(stem: Path, grid: Grid) -> None:

@@ -1,13 +1,13 @@
-"""What a comparison says of one problem, as tables: results at equal bits and queries, traits, settings."""
+"""Tables of one problem: results at equal bits and queries, traits, settings."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zocosmo.compare.contest import Chosen, Contest, Place, places, told, tuned_at
+from zocosmo.compare.contest import Chosen, Contest, Limit, limits, told, tuned_at
 from zocosmo.compare.traits import Traits
 from zocosmo.report.budget import GREATER_IS_BETTER, cells
-from zocosmo.report.tables import NOTHING, Entry, Grid, Number, best_mean, entry
+from zocosmo.report.tables import NOTHING, Digits, Grid, GridEntry, best_mean, entry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,17 +17,17 @@ DIGITS = 2  # of the std
 
 
 class Final(NamedTuple):
-    """Settings as one place chose them, and what they came to on the study's seeds."""
+    """Settings chosen at one limit, and their results on the study's seeds."""
 
     chosen: list[Chosen]
-    rows: "pd.DataFrame"  # of the final log, the problem under its name in the comparison
+    rows: "pd.DataFrame"  # of the final log, with the problem's name in the comparison
 
 
-class Result(NamedTuple):
-    """What was found on one problem; methods were tuned for bits, and once more for queries."""
+class ContestResult(NamedTuple):
+    """Results on one problem; methods are tuned for bits, and separately for queries."""
 
     contest: Contest
-    finals: dict[str, Final]  # by what is equal
+    finals: dict[str, Final]  # by limited quantity: bits, queries
     traits: list[Traits]
     d: int
 
@@ -41,26 +41,26 @@ class Result(NamedTuple):
 
     @property
     def choices(self) -> list[tuple[str, Chosen]]:
-        """Method by method, with what was equal when it was chosen."""
+        """By method: the limited quantity and the choice."""
         pairs = [[(what, c) for c in final.chosen] for what, final in self.finals.items()]
         return [choice for method in zip(*pairs, strict=True) for choice in method]
 
     @property
     def edges(self) -> set[str]:
-        """Methods of which a choice was at an end of the range of eta."""
+        """Methods with a choice at an end of the range of eta."""
         return {c.candidate.label for final in self.finals.values() for c in final.chosen if c.edge}
 
     @property
     def silent(self) -> set[str]:
-        """Methods that never send anything: no node can have the average of what they find."""
+        """Methods that send nothing: no node has the average that is measured."""
         spent = self.rows.groupby("method", sort=False, observed=True)["bits"].max()
         return {str(method) for method in spent.index[spent == 0]}
 
 
-def field_grid(result: Result, metric: str) -> Grid:
-    """One row per method: mean ± std at each place, then the rounds that the largest budget paid for."""
+def field_grid(result: ContestResult, metric: str) -> Grid:
+    """One row per method: mean ± std at each limit, then the rounds within the largest budget."""
     columns = [
-        {row["method"]: row for row in found.to_dict("records")} for _, found in place_cells(result, metric)
+        {row["method"]: row for row in found.to_dict("records")} for _, found in limit_cells(result, metric)
     ]
     labels = [c.candidate.label for c in result.chosen]
     ranked = [label for label in labels if label not in result.silent]
@@ -74,14 +74,14 @@ def field_grid(result: Result, metric: str) -> Grid:
             entry(column.get(label), best, False, DIGITS) for column, best in zip(columns, bests, strict=True)
         ]
         rows.append((f"{label} {marks}".rstrip(), [*shown, word(completed(largest.get(label)))]))
-    header = [*(place.name for place in places(result.contest)), "rounds"]
+    header = [*(limit.name for limit in limits(result.contest)), "rounds"]
     return Grid(header, rows, field_note(result, metric, columns))
 
 
-def place_cells(result: Result, metric: str) -> "Iterator[tuple[Place, pd.DataFrame]]":
-    """Cells of `report.budget` for each place."""
-    for place in places(result.contest):
-        yield place, cells(place.log(result.finals[place.what].rows), [place.most], metric=metric)
+def limit_cells(result: ContestResult, metric: str) -> "Iterator[tuple[Limit, pd.DataFrame]]":
+    """Cells of `report.budget` for each limit."""
+    for limit in limits(result.contest):
+        yield limit, cells(limit.log(result.finals[limit.what].rows), [limit.most], metric=metric)
 
 
 def completed(row: Mapping[Any, Any] | None) -> str:
@@ -91,8 +91,8 @@ def completed(row: Mapping[Any, Any] | None) -> str:
     return f"{least}" if least == most else f"{least}–{most}"
 
 
-def field_note(result: Result, metric: str, columns: Sequence[Mapping[str, Any]]) -> str:
-    """What is shown, how it was tuned, and what the marks mean."""
+def field_note(result: ContestResult, metric: str, columns: Sequence[Mapping[str, Any]]) -> str:
+    """What is shown, how it was tuned, and the meaning of the marks."""
     contest, shown = result.contest, [row for column in columns for row in column.values()]
     better = "greater is better" if metric in GREATER_IS_BETTER else "less is better"
     seeds = result.rows["seed"].nunique()
@@ -112,8 +112,8 @@ def field_note(result: Result, metric: str, columns: Sequence[Mapping[str, Any]]
     return f"{note} No setting came through: {', '.join(lost)}." if lost else note
 
 
-def traits_grid(result: Result) -> Grid:
-    """One row per method: what was measured of it."""
+def traits_grid(result: ContestResult) -> Grid:
+    """One row per method: its measured traits."""
     header = ["server", "states", "waits", "memory", "elsewhere", "bits", "up", "down", "queries"]
     rows = [
         (
@@ -142,8 +142,8 @@ def counted(number: float) -> str:
     return NOTHING if math.isnan(number) else f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def settings_grid(result: Result) -> Grid:
-    """One row per method: what was chosen for it."""
+def settings_grid(result: ContestResult) -> Grid:
+    """One row per method: its chosen setting."""
     rows = []
     for what, (candidate, setting, mean, lost, edge) in result.choices:
         label = f"{candidate.label}, {what}{' ‡' * edge}"
@@ -151,11 +151,11 @@ def settings_grid(result: Result) -> Grid:
         eta, found = (NOTHING, NOTHING) if setting is None else (f"{setting['eta']:g}", f"{mean:.4g}")
         tried = f"{len(candidate.grid)}, {lost} diverged" if lost else f"{len(candidate.grid)}"
         rows.append((label, [word(text) for text in (eta, rest or NOTHING, found, tried)]))
-    at = " and ".join(place.name for place in tuned_at(result.contest))
+    at = " and ".join(limit.name for limit in tuned_at(result.contest))
     note = f"{result.contest.name}: the best {result.contest.chosen_by} on pilot seeds at {at} "
     note += "per node. ‡ eta is the least or the most that was tried."
     return Grid(["eta", "besides", "pilot mean", "settings"], rows, note)
 
 
-def word(text: str) -> Entry:
-    return Entry(Number(text, "", 0), False, "")
+def word(text: str) -> GridEntry:
+    return GridEntry(Digits(text, "", 0), False, "")

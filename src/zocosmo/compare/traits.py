@@ -1,7 +1,7 @@
-"""What a method asks of its nodes, measured: waits, memory, bits, queries, a server, states of their own."""
+"""Measured costs of a method: waits, memory, bits, queries; whether it has a server and equal states."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,34 +12,34 @@ from zocosmo.sim.engine import Simulation
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDS = 10  # that states are watched for; some methods keep more as rounds go by
+ROUNDS = 10  # in which states are measured; some methods store more over time
 
 
-class Kept(NamedTuple):
-    """Numbers kept from round to round, over d; and whether nodes hold different x after some round.
+class Footprint(NamedTuple):
+    """Numbers stored between rounds, over d; and whether nodes have different x after some round.
 
-    A log cannot say the latter: it measures from a server's model, and nodes that are alike may all be a step
+    The log does not have the latter: it measures from a server's model, and equal nodes may all be a step
     behind it.
     """
 
     node: float
-    public: float  # by the server, or by everyone alike
+    public: float  # by the server, or as a public record
     apart: bool
 
 
 class Traits(NamedTuple):
     method: str
     server: bool
-    kept: Kept
-    waits: float  # per round, one after the other
-    bits: float  # per node and round, as all that follow
+    kept: Footprint
+    waits: float  # per round, in sequence
+    bits: float  # per node and round, as are the next three
     up: float  # nan without a server
     down: float
     queries: float
 
 
 def measure_traits(plan: Plan, rows: "pd.DataFrame") -> list[Traits]:
-    """Traits of the methods of a plan, from its log and from a few rounds of its first seed."""
+    """Traits of a plan's methods, from its log and from a few rounds of its first seed."""
     first: dict[str, Trial] = {}
     for trial in plan.trials:
         first.setdefault(trial.labels[2], trial)
@@ -50,7 +50,7 @@ def measure_traits(plan: Plan, rows: "pd.DataFrame") -> list[Traits]:
     ]
 
 
-def from_log(part: "pd.DataFrame", server: bool, kept: Kept) -> Traits:
+def from_log(part: "pd.DataFrame", server: bool, kept: Footprint) -> Traits:
     """Averages over all rounds of the trial that got furthest."""
     last = part.iloc[int(part["round"].to_numpy().argmax())]
     rounds, n = max(int(last["round"]), 1), int(last["n"])
@@ -70,15 +70,15 @@ def from_log(part: "pd.DataFrame", server: bool, kept: Kept) -> Traits:
 
 
 def start(plan: Plan, trial: Trial) -> Simulation:
-    """A trial alone, as the plan would run it."""
+    """A single trial, with the settings of the plan."""
     codecs = [trial.method.codec]
     return Simulation([trial.run()], codecs=codecs, wire=plan.wire, dtype=plan.dtype, guard=plan.guard)
 
 
-def watch(simulation: Simulation, rounds: int) -> Kept:
-    """The most that is kept after any of some rounds.
+def watch(simulation: Simulation, rounds: int) -> Footprint:
+    """The most stored after any round.
 
-    A field is the nodes' if it looks so at all times: a record that grows may have n rows once.
+    A field belongs to nodes if its shape says so in every round: a growing record may have n rows once.
     """
     n, d = simulation.problem.n, simulation.problem.d
     seen, apart = [shapes_of(simulation)], False
@@ -92,18 +92,17 @@ def watch(simulation: Simulation, rounds: int) -> Kept:
     sizes = [{name: int(np.prod(shape)) for name, shape in now.items()} for now in seen[1:]]
     node = max(sum(size for name, size in now.items() if name in own) for now in sizes)
     public = max(sum(size for name, size in now.items() if name not in own) for now in sizes)
-    return Kept(node / n / d, public / d, apart)
+    return Footprint(node / n / d, public / d, apart)
 
 
 def shapes_of(simulation: Simulation) -> dict[str, tuple[int, ...]]:
     """Shapes of what a state holds, by field."""
-    state = simulation.state
-    parts = {name: getattr(state, name) for name in state._fields}
-    return {name: shape_of(part) for name, part in parts.items() if part is not None}
+    fields = simulation.state._asdict()
+    return {name: np.shape(part) for name, part in fields.items() if part is not None}
 
 
 def numbers(shape: Sequence[int], n: int, d: int) -> tuple[int, int]:
-    """How many numbers of a field are the nodes', and how many are not.
+    """How many numbers of a field belong to nodes, and how many do not.
 
     A field (run, …, n, ·) has a row for each node, and so has (run, n) unless it is a vector of d = n.
     """
@@ -112,14 +111,8 @@ def numbers(shape: Sequence[int], n: int, d: int) -> tuple[int, int]:
     return (size, 0) if own else (0, size)
 
 
-def shape_of(part: Any) -> tuple[int, ...]:
-    """The shape of a field, an array or wherever a problem keeps its states."""
-    found: tuple[int, ...] = part.shape if hasattr(part, "shape") else np.shape(np.asarray(part))
-    return found
-
-
 def check_measured(plan: Plan, *metrics: str) -> None:
-    """Refuse metrics that the problem of a plan does not have, before anything is run."""
+    """Refuse metrics that the problem of a plan does not have."""
     if set(metrics) <= {"objective", "local", "disagreement"}:
         return
     now = start(plan, plan.trials[0]).checkpoint()

@@ -1,27 +1,27 @@
-"""The rule that chooses a setting, the same for every method; it sees the log of the pilot alone."""
+"""The rule that chooses a setting from the pilot's log, the same for every method."""
 
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from zocosmo.compare.contest import Candidate, Chosen, Contest, Place, told
+from zocosmo.compare.contest import Candidate, Chosen, Contest, Limit, told
 from zocosmo.report.budget import GREATER_IS_BETTER, cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def choose_all(rows: "pd.DataFrame", contest: Contest, place: Place) -> list[Chosen]:
-    """What the pilot of a contest says of each candidate at one place."""
-    groups = place.log(rows).groupby("method", sort=False, observed=True)
+def choose_all(rows: "pd.DataFrame", contest: Contest, limit: Limit) -> list[Chosen]:
+    """The choice for each candidate at one limit."""
+    groups = limit.log(rows).groupby("method", sort=False, observed=True)
     parts = {str(method): part for method, part in groups}
-    return [choose(parts, candidate, place.most, contest.chosen_by) for candidate in contest.candidates]
+    return [choose(parts, candidate, limit.most, contest.chosen_by) for candidate in contest.candidates]
 
 
 def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, metric: str) -> Chosen:
-    """The setting with the best mean over the pilot's seeds at the last checkpoint that `bits` pay for.
+    """The setting with the best mean over the pilot's seeds at the last checkpoint within `bits`.
 
-    One that diverged on any seed is out. Of equals it is the one with the smaller eta, then the first.
+    Settings that diverged on any seed are excluded. Ties go to the smaller eta, then to the first.
     """
     means = [score(parts[candidate.name(setting)], bits, metric) for setting in candidate.grid]
     sign = -1.0 if metric in GREATER_IS_BETTER else 1.0
@@ -36,9 +36,9 @@ def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, 
 
 
 def score(part: "pd.DataFrame", bits: float, metric: str) -> float:
-    """The mean of one setting; nan where a run diverged, be it after the budget was spent.
+    """The mean of one setting; nan if a run diverged, even after the budget was spent.
 
-    At the start all settings are alike, so where the budget pays for no more, the next checkpoint counts.
+    All settings are equal at round 0, so if the budget allows no other checkpoint, the next one is used.
     """
     if part["diverged"].any():
         return math.nan

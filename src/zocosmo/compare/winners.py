@@ -1,48 +1,48 @@
-"""Who wins: at each problem and budget the best method, and whether ours are as good as seeds can tell."""
+"""The best method for each problem and budget, and whether ours differ from it significantly."""
 
 import math
 from collections.abc import Mapping, Sequence
 
-from zocosmo.compare.contest import Place, places
-from zocosmo.compare.tables import OURS, Result, word
+from zocosmo.compare.contest import Limit, limits
+from zocosmo.compare.tables import OURS, ContestResult, word
 from zocosmo.methods import METHODS
 from zocosmo.report.budget import GREATER_IS_BETTER, Cell, cell
 from zocosmo.report.stats import paired_interval
 from zocosmo.report.tables import NOTHING, Grid
 
-Ranks = dict[str, int]  # equals share the better one
+Ranks = dict[str, int]  # ties share the better rank
 
 
-def winners_grid(results: Sequence[Result]) -> Grid:
-    """One row per problem and place: the best, the best without a server, and how ours stand."""
+def winners_grid(results: Sequence[ContestResult]) -> Grid:
+    """One row per problem and limit: the best, the best without a server, and ours against the best."""
     kinds = {c.candidate.label: c.candidate.kind for result in results for c in result.chosen}
     ours = [label for label, kind in kinds.items() if kind in OURS]
     rows = []
     for result in results:
-        for place in places(result.contest):
-            metric, found = result.contest.metric, competing(result, place)
+        for limit in limits(result.contest):
+            metric, found = result.contest.metric, competing(result, limit)
             ranks = ranked(found, metric)
             free = ranked({k: v for k, v in found.items() if not METHODS[kinds[k]].server}, metric)
             stands = [standing(found, ranks, label, metric) for label in ours]
             texts = [" = ".join(first(ranks)) or NOTHING, " = ".join(first(free)) or NOTHING, *stands]
-            rows.append((f"{result.contest.name}, {place.name}", [word(text) for text in texts]))
+            rows.append((f"{result.contest.name}, {limit.name}", [word(text) for text in texts]))
     note = "Rank, then the mean difference from the best [95 % paired bootstrap interval over seeds]; "
     note += "within: the interval holds 0. Methods that send nothing, or lost a run, do not compete."
     return Grid(["best", "without a server", *ours], rows, note, "problem and budget per node")
 
 
-def competing(result: Result, place: Place) -> dict[str, Cell]:
+def competing(result: ContestResult, limit: Limit) -> dict[str, Cell]:
     """Cells of all methods that send something."""
-    groups = place.log(result.finals[place.what].rows).groupby("method", sort=False, observed=True)
+    groups = limit.log(result.finals[limit.what].rows).groupby("method", sort=False, observed=True)
     return {
-        str(method): cell(part, place.most, result.contest.metric)
+        str(method): cell(part, limit.most, result.contest.metric)
         for method, part in groups
         if method not in result.silent
     }
 
 
 def ranked(found: Mapping[str, Cell], metric: str) -> Ranks:
-    """Ranks of those whose runs all came through."""
+    """Ranks of the methods without diverged runs."""
     sign = -1.0 if metric in GREATER_IS_BETTER else 1.0
     scores = {
         label: sign * cell.mean
@@ -57,7 +57,7 @@ def first(ranks: Ranks) -> list[str]:
 
 
 def standing(found: Mapping[str, Cell], ranks: Ranks, label: str, metric: str) -> str:
-    """How one of ours stands against the best."""
+    """One of our methods against the best."""
     if label not in ranks:
         return NOTHING
     rank = f"{ranks[label]}/{len(ranks)}"

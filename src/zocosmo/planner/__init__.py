@@ -1,20 +1,20 @@
-"""Before a run: what each method costs in a setting, what a budget buys, and which q and schedule to take."""
+"""Planning a run: what each method costs, what a budget buys, and which q and schedule to use."""
 
 from zocosmo.planner.choice import Choice, bits_for_exposure, choose_q
-from zocosmo.planner.costs import Row, Setting, rows
+from zocosmo.planner.costs import Deployment, MethodCost, rows
 from zocosmo.planner.crossover import Crossover, crossover
-from zocosmo.planner.network import Network, Pairing, network, pairing
+from zocosmo.planner.network import NetworkShape, Pairing, network, pairing
 from zocosmo.planner.outlook import Outlook, Wish, as_report, outlook
 from zocosmo.planner.units import as_bits, as_rate, as_seconds, show_bits, show_seconds
 
 __all__ = [
     "Choice",
     "Crossover",
-    "Network",
+    "Deployment",
+    "MethodCost",
+    "NetworkShape",
     "Outlook",
     "Pairing",
-    "Row",
-    "Setting",
     "Wish",
     "as_bits",
     "as_rate",

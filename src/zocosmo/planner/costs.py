@@ -1,11 +1,11 @@
-"""What a round costs in bits and in time, method by method, and what a budget buys.
+"""What a round of each method costs in bits and time, and what a budget buys.
 
-The clock of a round. All nodes start together, ask their two queries, and then wait for as many link stages
-as the method has. Links are full duplex, and a node's sends share its uplink:
+Time of a round: all nodes start together, evaluate two queries, then wait for each link stage in turn. Links
+are full duplex, and a node's messages share its uplink:
 
-    round = 2 · query + stages · latency + bits that the busiest node sends / bandwidth
+    round = 2 · query + stages · latency + bits sent by the busiest node / bandwidth
 
-Not in it: codecs, drawing supports, applying updates, lost messages, nodes that are slower than others.
+Not included: codecs, drawing supports, applying updates, lost messages, slow nodes.
 """
 
 import math
@@ -15,15 +15,16 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from zocosmo.errors import InputError, check_whole
-from zocosmo.planner.network import Network, Pairing
+from zocosmo.planner.network import NetworkShape, Pairing
 from zocosmo.theory.payload import affordable_rounds, link_costs, marina_cost, marina_rounds, marina_total
 
-METHODS = ("global", "edge_local", "flooding", "dense", "indexed", "marina_type")
+INDEXED = "cosmo indexed"  # as logs label it: the kind, then the codec
+METHODS = ("cosmo", "edge_local", "flood", "dense", INDEXED, "marina_type")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Where the nodes run and what they may spend: seconds, bits a second, bits per node."""
+class Deployment:
+    """Where the nodes run and what they may spend: in seconds, bits per second and bits per node."""
 
     d: int
     bandwidth: Fraction
@@ -36,13 +37,17 @@ class Setting:
     period: int = 25  # of dense rounds, MARINA-type
 
     def __post_init__(self) -> None:
-        for name in ("d", "budget", "value_bits", "scalar_bits", "period"):
-            check_whole(name, getattr(self, name), 1)
+        check_whole("d", self.d, 1)
+        check_whole("budget", self.budget, 1)
+        check_whole("value_bits", self.value_bits, 1)
         check_whole("seed_bits", self.seed_bits)
-        for name in ("bandwidth", "latency", "query_time"):
-            object.__setattr__(self, name, _exactly(name, getattr(self, name)))
+        check_whole("scalar_bits", self.scalar_bits, 1)
+        check_whole("period", self.period, 1)
+        object.__setattr__(self, "bandwidth", _exactly("bandwidth", self.bandwidth))
+        object.__setattr__(self, "latency", _exactly("latency", self.latency))
+        object.__setattr__(self, "query_time", _exactly("query_time", self.query_time))
         if not self.bandwidth:
-            raise InputError("bandwidth must be above 0 bits a second, got 0")
+            raise InputError("bandwidth must be above 0 bits per second, got 0")
 
     @property
     def flooded_bits(self) -> int:
@@ -51,12 +56,12 @@ class Setting:
 
     @property
     def wait(self) -> Fraction:
-        """Seconds of a one-stage round in which no bit of ours moves: two queries and a latency."""
+        """Seconds of a one-stage round without transfer: two queries and a latency."""
         return 2 * self.query_time + self.latency
 
 
 def _exactly(name: str, given: Fraction | float) -> Fraction:
-    """A number that is finite and not negative, as a fraction."""
+    """A finite number, 0 or more, as a fraction."""
     try:
         number = Fraction(given)
     except (TypeError, ValueError, OverflowError):
@@ -66,32 +71,37 @@ def _exactly(name: str, given: Fraction | float) -> Fraction:
     return number
 
 
-class Traffic(NamedTuple):
-    """A round of a method on the links."""
+class RoundTraffic(NamedTuple):
+    """Messages of one round of a method."""
 
-    message: Fraction  # bits, over a cycle where rounds differ
-    mean: Fraction  # messages that a node sends on average
-    busiest: Fraction  # that the busiest node sends
+    message: Fraction  # bits; the mean over a cycle where rounds differ
+    mean: Fraction  # messages sent per node, on average
+    busiest: Fraction  # messages sent by the busiest node
     stages: int
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method within the budget. Bits are per node, times in seconds."""
+class MethodCost:
+    """One method within the budget. Bits are per node, times are in seconds."""
 
     method: str
     bits: Fraction  # of a round
-    link_ratio: Fraction | None  # a message against q values; None: it is another object
+    link_ratio: Fraction | None  # message size over q bare values; None where that does not apply
     stages: int
-    rounds: int  # that the budget pays, and that fit into the time if there is one
+    rounds: int  # within the budget, and within the time if one is given
     total_bits: Fraction
     queries: Fraction  # seconds of a round
     waiting: Fraction
     transfer: Fraction
     total_seconds: Fraction
-    contraction: float  # of disagreement in a round; 1 where nodes agree exactly
-    exposure: Fraction  # visits to a coordinate of a node
-    coverage: float  # expected share of coordinates that were visited
+    contraction: float  # of disagreement per round; 1 where nodes agree exactly
+    exposure: Fraction  # mean visits to a coordinate of a node
+    coverage: float  # expected share of coordinates visited
+
+    @property
+    def parts(self) -> dict[str, Fraction]:
+        """Seconds of a round, by what takes them."""
+        return {"queries": self.queries, "latency": self.waiting, "transfer": self.transfer}
 
     @property
     def seconds(self) -> Fraction:
@@ -100,40 +110,40 @@ class Row:
 
     @property
     def agrees(self) -> bool:
-        return self.method in ("flooding", "marina_type")
+        return self.method in ("flood", "marina_type")
 
     @property
     def contraction_per_mbit(self) -> float | None:
-        """Of bits that a node sends; None where there is nothing to contract."""
+        """Per Mbit that a node sends; None where nodes agree exactly."""
         return None if self.agrees else self.contraction / float(self.bits) * 1e6
 
 
 def rows(
-    setting: Setting, q: int, net: Network, pairs: Pairing, seconds: Fraction | None = None
-) -> list[Row]:
-    """All methods with supports of q, in the order of METHODS; no round ends after the time."""
+    setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, seconds: Fraction | None = None
+) -> list[MethodCost]:
+    """The cost of every method with supports of size q, in the order of METHODS."""
     if check_whole("q", q, 1) > setting.d:
-        raise InputError(f"a support has at most d = {setting.d} coordinates, got q = {q}; lower q")
+        raise InputError(f"q must be at most d = {setting.d}, got {q}; lower q")
     return [_row(setting, q, net, pairs, method, seconds) for method in METHODS]
 
 
-def traffic(setting: Setting, q: int, net: Network, pairs: Pairing, method: str) -> Traffic:
+def traffic(setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, method: str) -> RoundTraffic:
     """Messages and their sizes   [tab:public_randomness_operators, eq:appendix_sparse_costs]"""
     costs, near = link_costs(setting.d, q, setting.value_bits), (net.mean_degree, Fraction(net.max_degree), 1)
     everywhere = Fraction(net.graph.n - 1), net.load, net.diameter
     if method == "edge_local":
-        return Traffic(Fraction(costs.values), pairs.matched, Fraction(1), 1)
-    if method == "flooding":
-        return Traffic(Fraction(setting.flooded_bits), *everywhere)
+        return RoundTraffic(Fraction(costs.values), pairs.matched, Fraction(1), 1)
+    if method == "flood":
+        return RoundTraffic(Fraction(setting.flooded_bits), *everywhere)
     if method == "marina_type":
-        return Traffic(marina_cost(setting.d, q, K=setting.period, B=setting.value_bits), *everywhere)
-    bits = {"global": costs.values, "indexed": costs.coordinate_list, "dense": costs.dense}[method]
-    return Traffic(Fraction(bits), *near)
+        return RoundTraffic(marina_cost(setting.d, q, K=setting.period, B=setting.value_bits), *everywhere)
+    bits = {"cosmo": costs.values, INDEXED: costs.coordinate_list, "dense": costs.dense}[method]
+    return RoundTraffic(Fraction(bits), *near)
 
 
 def _row(
-    setting: Setting, q: int, net: Network, pairs: Pairing, method: str, seconds: Fraction | None
-) -> Row:
+    setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, method: str, seconds: Fraction | None
+) -> MethodCost:
     use, form = traffic(setting, q, net, pairs, method), {"K": setting.period, "B": setting.value_bits}
     bits, slice_bits = use.message * use.mean, q * setting.value_bits
     queries, waiting = 2 * setting.query_time, use.stages * setting.latency
@@ -142,7 +152,7 @@ def _row(
         rounds = marina_rounds(setting.budget / use.mean, setting.d, q, **form)
 
     def sent(T: int) -> Fraction:
-        """Bits of the messages of T rounds to one other node."""
+        """Bits of T rounds of messages to one other node."""
         return (
             Fraction(marina_total(setting.d, q, T=T, **form)) if method == "marina_type" else T * use.message
         )
@@ -153,10 +163,10 @@ def _row(
     if seconds is not None:
         rounds = _in_time(rounds, seconds, clock)
     exposure, coverage = _visits(setting, q, pairs, method, rounds)
-    return Row(
+    return MethodCost(
         method,
         bits,
-        None if method == "flooding" else use.message / slice_bits,
+        None if method == "flood" else use.message / slice_bits,
         use.stages,
         rounds,
         sent(rounds) * use.mean,
@@ -171,7 +181,7 @@ def _row(
 
 
 def _in_time(rounds: int, seconds: Fraction, clock: Callable[[int], Fraction]) -> int:
-    """The most rounds, up to those that are paid, whose clock does not go beyond the time; by halving."""
+    """The most rounds, up to `rounds`, that end in time; by bisection."""
     low, high = 0, rounds
     while low < high:
         middle = (low + high + 1) // 2
@@ -179,21 +189,21 @@ def _in_time(rounds: int, seconds: Fraction, clock: Callable[[int], Fraction]) -
     return low
 
 
-def _contraction(setting: Setting, q: int, net: Network, pairs: Pairing, method: str) -> float:
+def _contraction(setting: Deployment, q: int, net: NetworkShape, pairs: Pairing, method: str) -> float:
     """p (1 − ρ²) with all neighbours, p λ₂/2 in pairs; p = q/d, and 1 for dense messages
 
     [eq:masked_contraction_witness, eq:edge_spectral_contraction]
     """
-    if method in ("flooding", "marina_type"):
+    if method in ("flood", "marina_type"):
         return 1.0
     p = 1.0 if method == "dense" else q / setting.d
     return p * (pairs.gap / 2 if method == "edge_local" else 1 - net.rho**2)
 
 
-def _visits(setting: Setting, q: int, pairs: Pairing, method: str, rounds: int) -> tuple[Fraction, float]:
+def _visits(setting: Deployment, q: int, pairs: Pairing, method: str, rounds: int) -> tuple[Fraction, float]:
     """Exposure and expected coverage, averaged over the nodes   [eq:coordinate_exposure_v24]"""
     p = Fraction(q, setting.d)
-    dense = {"dense": rounds, "flooding": rounds, "marina_type": -(-rounds // setting.period)}.get(method, 0)
+    dense = {"dense": rounds, "flood": rounds, "marina_type": -(-rounds // setting.period)}.get(method, 0)
     if dense:
         return dense + (rounds - dense) * p, 1.0
     if method != "edge_local":
@@ -204,7 +214,7 @@ def _visits(setting: Setting, q: int, pairs: Pairing, method: str, rounds: int) 
 
 
 def _covered_in_pairs(p: Fraction, often: Fraction, rounds: int, in_turn: bool) -> float:
-    """A node that is paired so often: in so many rounds if by turns, else by chance in each."""
+    """Coverage of a node with a partner in a share `often` of rounds: in fixed turns, or at random."""
     return _covered(p, float(rounds * often)) if in_turn else _covered(p * often, rounds)
 
 

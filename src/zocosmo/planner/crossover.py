@@ -1,4 +1,4 @@
-"""From how many nodes on a flood costs more than pairs do: in bits, and on the clock."""
+"""The number of nodes from which a flood costs more than pairs: in bits, and in time."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 from zocosmo.errors import GraphError
 from zocosmo.graphs.graph import Graph
-from zocosmo.planner.costs import Setting
+from zocosmo.planner.costs import Deployment
 from zocosmo.planner.network import flood_shape
 from zocosmo.theory.payload import flood_crossover
 
-MOST_MEASURED = 64  # nodes up to which graphs without a closed form are built and measured
-FAR = 2**64  # nodes that nobody has
+MOST_MEASURED = 64  # up to this many nodes, graphs without a closed form are built and measured
+FAR = 2**64  # nodes: the search ends here
 
 Family = Callable[[int], Graph]
 Shape = tuple[int, Fraction]
 
-CLOSED: dict[str, Callable[[int], Shape]] = {  # stages of a flood, and messages of its busiest node
+CLOSED: dict[str, Callable[[int], Shape]] = {  # stages of a flood, and messages sent by its busiest node
     "ring": lambda n: (n // 2, Fraction(n - 1)),
     "complete": lambda n: (1, Fraction(n - 1)),
     "path": lambda n: (n - 1, Fraction(n + 1 if n > 2 else 1)),
@@ -25,15 +25,15 @@ CLOSED: dict[str, Callable[[int], Shape]] = {  # stages of a flood, and messages
 
 
 class Crossover(NamedTuple):
-    """The smallest number of nodes at which a flood costs more than pairs; None: none was found."""
+    """The smallest number of nodes at which a flood costs more than pairs; None if none was found."""
 
-    bits: int  # per node and round, where every node has a partner
-    seconds: int | None  # of a round, over graphs of the same kind
-    searched: int | None  # nodes up to which graphs were measured; None: all sizes
+    bits: int  # by bits per node and round, with perfect matchings
+    seconds: int | None  # by seconds per round, over graphs of the same kind
+    searched: int | None  # graphs were measured up to this many nodes; None: all sizes
 
 
-def crossover(setting: Setting, q: int, graph: Graph, family: Family | None = None) -> Crossover:
-    """(N − 1) b > q B, exactly; and the clock over the graphs of a family, the one that `graph` is of."""
+def crossover(setting: Deployment, q: int, graph: Graph, family: Family | None = None) -> Crossover:
+    """(N − 1) b > q B, exactly; and by time over the graphs of a family that `graph` belongs to."""
     bits = flood_crossover(q, B=setting.value_bits, b=setting.flooded_bits)
     if graph.name in CLOSED:
         return Crossover(bits, _closed(setting, q, CLOSED[graph.name]), None)
@@ -42,15 +42,15 @@ def crossover(setting: Setting, q: int, graph: Graph, family: Family | None = No
     return Crossover(bits, _searched(setting, q, family), MOST_MEASURED)
 
 
-def is_slower(setting: Setting, q: int, shape: Shape) -> bool:
+def is_slower(setting: Deployment, q: int, shape: Shape) -> bool:
     """D · latency + load · b / bandwidth > latency + q B / bandwidth"""
     stages, load = shape
     more = load * setting.flooded_bits - q * setting.value_bits
     return (stages - 1) * setting.latency + more / setting.bandwidth > 0
 
 
-def _closed(setting: Setting, q: int, shape: Callable[[int], Shape]) -> int | None:
-    """Stages and load grow with n, so the first n at which a flood is slower is found by halving."""
+def _closed(setting: Deployment, q: int, shape: Callable[[int], Shape]) -> int | None:
+    """The first n at which a flood is slower; by bisection, since stages and load grow with n."""
     low, high = 1, 2
     while not is_slower(setting, q, shape(high)):
         if high > FAR:
@@ -62,11 +62,11 @@ def _closed(setting: Setting, q: int, shape: Callable[[int], Shape]) -> int | No
     return high
 
 
-def _searched(setting: Setting, q: int, family: Family) -> int | None:
+def _searched(setting: Deployment, q: int, family: Family) -> int | None:
     for n in range(2, MOST_MEASURED + 1):
         try:
             graph = family(n)
-        except GraphError:  # no graph of this kind has n nodes
+        except GraphError:  # there is no graph of this kind with n nodes
             continue
         if is_slower(setting, q, flood_shape(graph)):
             return n

@@ -1,4 +1,4 @@
-"""What a plan needs to know of a graph: degrees, how far a flood goes, how well pairs and neighbours mix."""
+"""Properties of a graph that a plan needs: degrees, flood diameter and load, mixing rates."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,14 +12,14 @@ from zocosmo.graphs.matching import SCHEDULES, expected_laplacian, mean_laplacia
 from zocosmo.graphs.weights import laplacian_gap, metropolis, rho
 
 MOST_NODES = 512
-SMALL = 12  # nodes up to which the law of maximal matchings is walked whatever the edges
-MOST_EXACT = 16, 32  # nodes and edges up to which it takes a second or two
-FEWEST, MOST = 200, 4000  # rounds of the tape that an estimate looks at
+SMALL = 12  # up to this many nodes the law of maximal matchings is enumerated for any edges
+MOST_EXACT = 16, 32  # nodes and edges up to which enumeration takes a second or two
+FEWEST, MOST = 200, 4000  # rounds of the tape sampled for an estimate
 
 
 @dataclass(frozen=True)
-class Network:
-    """A graph by its numbers."""
+class NetworkShape:
+    """What the cost model uses of a graph."""
 
     graph: Graph
     mean_degree: Fraction
@@ -31,39 +31,38 @@ class Network:
 
 @dataclass(frozen=True)
 class Pairing:
-    """A schedule of matchings on a graph, by its numbers."""
+    """What the cost model uses of a schedule of matchings."""
 
     name: str
-    active: tuple[Fraction, ...]  # how often each node has a partner
+    active: tuple[Fraction, ...]  # share of rounds in which each node has a partner
     gap: float  # λ₂ of the expected Laplacian
-    exact: bool  # False: measured over some rounds of the tape
+    exact: bool  # False: estimated from rounds of the tape
 
     @property
     def matched(self) -> Fraction:
-        """The share of nodes that have a partner, on average."""
+        """Mean share of nodes that have a partner."""
         return sum(self.active, Fraction(0)) / len(self.active)
 
     @property
     def in_turn(self) -> bool:
-        """Whether rounds come in a fixed cycle, with no coins."""
+        """Whether the schedule is a fixed cycle without randomness."""
         return self.name in ("alternating", "round_robin")
 
 
-def network(graph: Graph) -> Network:
-    """Measure a graph of 2 nodes or more."""
+def network(graph: Graph) -> NetworkShape:
+    """Measure a graph of 2 or more nodes."""
     if not 2 <= graph.n <= MOST_NODES:
-        raise InputError(f"a plan is for 2 to {MOST_NODES} nodes, got {graph.n}")
+        raise InputError(f"a plan covers 2 to {MOST_NODES} nodes, got {graph.n}")
     diameter, load = flood_shape(graph)
     mean = Fraction(2 * len(graph.edges), graph.n)
-    return Network(graph, mean, int(graph.degrees.max()), diameter, load, rho(metropolis(graph)))
+    return NetworkShape(graph, mean, int(graph.degrees.max()), diameter, load, rho(metropolis(graph)))
 
 
 def flood_shape(graph: Graph) -> tuple[int, Fraction]:
-    """Stages of a flood that is as short as can be, and messages that its busiest node sends.
+    """Stages of the shortest possible flood, and the messages its busiest node sends.
 
-    Each node's message goes to all along shortest paths and reaches each node once: D stages, N (N − 1)
-    deliveries, the least there can be of both. Where several peers of a node are as near to the source, they
-    take turns to deliver.
+    Each message travels along shortest paths and reaches each node once: D stages and N (N − 1) deliveries,
+    both minimal. Peers at the same distance from the source take turns delivering to a node.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import shortest_path
@@ -84,16 +83,16 @@ def flood_shape(graph: Graph) -> tuple[int, Fraction]:
 
 
 def pairing(graph: Graph, name: str, tape: Tape) -> Pairing:
-    """A schedule by its name; `auto` is the one that contracts disagreement most in a round."""
+    """A schedule by name; `auto` takes the one that contracts disagreement most per round."""
     if name != "auto":
         check_known("schedule", name, ("auto", *SCHEDULES))
         return _measured(graph, name, tape)
     found = [_measured(graph, each, tape) for each in _fitting(graph)]
-    return max(found, key=lambda one: round(one.gap, 12))  # the first of equals
+    return max(found, key=lambda one: round(one.gap, 12))  # ties go to the first
 
 
 def _fitting(graph: Graph) -> tuple[str, ...]:
-    """Schedules worth a look. Uniform perfect matchings are the best there are   [thm:mixing_per_bit]"""
+    """Schedules to try. Uniform perfect matchings are optimal   [thm:mixing_per_bit]"""
     if len(graph.edges) == graph.n * (graph.n - 1) // 2:
         return ("complete",)
     if graph.n % 2 == 0 and graph.edges == ring(graph.n).edges:
@@ -116,5 +115,5 @@ def _measured(graph: Graph, name: str, tape: Tape) -> Pairing:
 
 
 def _walkable(graph: Graph) -> bool:
-    """Whether the exact law of maximal matchings is a matter of a second."""
+    """Whether the exact law of maximal matchings can be computed in about a second."""
     return graph.n <= SMALL or (graph.n <= MOST_EXACT[0] and len(graph.edges) <= MOST_EXACT[1])

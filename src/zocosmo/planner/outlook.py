@@ -1,4 +1,4 @@
-"""The whole outlook: all methods in one setting, crossovers, the proposal, and why."""
+"""The complete plan: all methods in one setting, crossovers, the proposal, and the reasons for it."""
 
 import math
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from typing import Any
 from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import Graph
 from zocosmo.planner.choice import EXPOSURE, ROUNDS, SLACK, Choice, bits_for_exposure, choose_q
-from zocosmo.planner.costs import Row, Setting, rows
+from zocosmo.planner.costs import Deployment, MethodCost, rows
 from zocosmo.planner.crossover import Crossover, Family, crossover
-from zocosmo.planner.network import Network, Pairing, network, pairing
+from zocosmo.planner.network import NetworkShape, Pairing, network, pairing
 from zocosmo.planner.units import show_bits, show_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What the user fixes: a support, a schedule, and how many rounds or for how long."""
+    """What the user fixes: q, a schedule, and the number of rounds or the time."""
 
     q: int | None = None
     schedule: str = "auto"
@@ -26,50 +26,50 @@ class Wish:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a budget buys with each method, and what we would take."""
+    """What a budget buys with each method, and the proposal."""
 
-    setting: Setting
+    setting: Deployment
     wish: Wish
-    net: Network
+    net: NetworkShape
     pairs: Pairing
-    q: int  # that the rows are about
-    rows: list[Row]
+    q: int  # that the rows are computed for
+    rows: list[MethodCost]
     cross: Crossover
     choice: Choice
 
     @property
     def why(self) -> list[str]:
-        """A few sentences, with the numbers."""
+        """The reasons, in a few sentences."""
         reasons = _why_method, _why_q, _why_exposure, _why_schedule, _why_flood
         return [reason(self) for reason in reasons]
 
     @property
     def is_cut(self) -> bool:
-        """Whether pairs end with the time, and not with the budget."""
+        """Whether pairs run out of time before they run out of budget."""
         row = self.row("edge_local")
         return row.rounds < self.setting.budget // row.bits
 
     @property
     def is_free(self) -> bool:
-        """Whether the link could not send the whole budget in the time: bits limit nothing."""
+        """Whether the link cannot send the whole budget in the time, so that bits are no limit."""
         seconds = self.wish.seconds
         return seconds is not None and self.setting.budget >= int(seconds * self.setting.bandwidth)
 
-    def row(self, method: str) -> Row:
+    def row(self, method: str) -> MethodCost:
         return next(row for row in self.rows if row.method == method)
 
 
 def outlook(
-    setting: Setting,
+    setting: Deployment,
     graph: Graph,
     wish: Wish | None = None,
     *,
     tape: Tape | None = None,
     family: Family | None = None,
 ) -> Outlook:
-    """Compare all methods on a graph; q and the schedule are proposed where the wish leaves them open.
+    """Compare all methods on a graph; q and the schedule are proposed unless the wish fixes them.
 
-    `family` builds graphs of the same kind with other numbers of nodes; the crossover in time needs it.
+    `family` builds graphs of the same kind with other numbers of nodes, for the crossover in time.
     """
     wish = wish or Wish()
     net = network(graph)
@@ -81,8 +81,8 @@ def outlook(
 
 
 def _why_method(out: Outlook) -> str:
-    """Pairs or a flood: by bits, by the clock, and by what a flood leaves each node to rebuild."""
-    flood, pairs = out.row("flooding"), out.row("edge_local")
+    """Pairs or a flood: by bits, by time, and by the directions each node must rebuild in a flood."""
+    flood, pairs = out.row("flood"), out.row("edge_local")
     signs = f"{(out.net.graph.n - 1) * out.setting.d:,} signs"
     clocks = f"{show_seconds(pairs.seconds)} against {show_seconds(flood.seconds)} a round"
     if flood.bits < pairs.bits and flood.seconds < pairs.seconds:
@@ -149,7 +149,7 @@ def _why_exposure(out: Outlook) -> str:
 
 def _why_schedule(out: Outlook) -> str:
     pairs, row, about = out.pairs, out.row("edge_local"), "" if out.pairs.exact else "about "
-    gain = (row.contraction_per_mbit or 0) / (out.row("global").contraction_per_mbit or 1)
+    gain = (row.contraction_per_mbit or 0) / (out.row("cosmo").contraction_per_mbit or 1)
     chosen = "as given" if out.wish.schedule != "auto" else "the fastest of those with a name"
     if out.wish.schedule == "auto" and pairs.name in ("maximal", "round_robin"):
         chosen += "; zocosmo schedule finds the best law there is"
@@ -160,8 +160,8 @@ def _why_schedule(out: Outlook) -> str:
     )
 
 
-def _left(row: Row) -> str:
-    """(1 − γ)^T, in expectation: whether nodes come together at all within the rounds that there are."""
+def _left(row: MethodCost) -> str:
+    """(1 − γ)^T: the expected share of an initial disagreement that is left after all rounds."""
     kept = (
         math.exp(row.rounds * math.log1p(-row.contraction)) if row.contraction < 1 else float(row.rounds < 1)
     )
@@ -169,7 +169,7 @@ def _left(row: Row) -> str:
 
 
 def _why_flood(out: Outlook) -> str:
-    flood, pairs, n = out.row("flooding"), out.row("edge_local"), out.net.graph.n
+    flood, pairs, n = out.row("flood"), out.row("edge_local"), out.net.graph.n
     ratio = float(flood.bits / pairs.bits)
     word = f"{ratio:,.3g} times" if ratio >= 1 else f"1/{round(1 / ratio, 1 if ratio > 0.1 else None):,} of"
     clock = "slower" if flood.seconds > pairs.seconds else "not slower"
@@ -189,7 +189,7 @@ def _first_slower(cross: Crossover) -> str:
 
 
 def as_report(out: Outlook) -> dict[str, Any]:
-    """As JSON can hold it; bits per node, times in seconds."""
+    """The plan as data for JSON; bits per node, times in seconds."""
     setting = out.setting
     given = {"d": setting.d, "graph": out.net.graph.name, "nodes": out.net.graph.n, "budget": setting.budget}
     given |= {
@@ -197,9 +197,9 @@ def as_report(out: Outlook) -> dict[str, Any]:
         "flooded_bits": setting.flooded_bits,
         "period": setting.period,
     }
-    given |= {name: float(getattr(setting, name)) for name in ("bandwidth", "latency", "query_time")}
+    given |= {"bandwidth": float(setting.bandwidth), "latency": float(setting.latency)}
+    given["query_time"] = float(setting.query_time)
     given["time"] = None if out.wish.seconds is None else float(out.wish.seconds)
-    choice = out.choice._asdict()
     found = {"mean_degree": float(out.net.mean_degree), "diameter": out.net.diameter, "rho": out.net.rho}
     schedule = {"name": out.pairs.name, "matched": float(out.pairs.matched), "lambda2": out.pairs.gap}
     return {
@@ -209,13 +209,13 @@ def as_report(out: Outlook) -> dict[str, Any]:
         "schedule": {**schedule, "exact": out.pairs.exact},
         "methods": [_as_dict(row) for row in out.rows],
         "crossover": out.cross._asdict(),
-        "choice": choice,
+        "choice": out.choice._asdict(),
         "why": out.why,
     }
 
 
-def _as_dict(row: Row) -> dict[str, Any]:
-    seconds = {"queries": float(row.queries), "latency": float(row.waiting), "transfer": float(row.transfer)}
+def _as_dict(row: MethodCost) -> dict[str, Any]:
+    seconds = {part: float(each) for part, each in row.parts.items()}
     return {
         "method": row.method,
         "bits_per_round": float(row.bits),

@@ -1,4 +1,4 @@
-"""Numbers as people write them: 100M, 20 ms, 1.5 Gbit/s. Read exactly, and shown again in few digits."""
+"""Numbers with units, such as 100M, 20 ms, 1.5 Gbit/s: parsed exactly, printed in a few digits."""
 
 import re
 from fractions import Fraction
@@ -12,8 +12,8 @@ TIMES = {
 }
 BITS = ("", "b", "bit", "bits")
 RATES = ("", "b/s", "bit/s", "bits/s", "bps")
-ROUNDS_UP = 0.99995  # of a unit: four digits show it as 1, and not as 1000 of the next smaller
-MOST_DIGITS = 40  # of a number, and of its exponent: nobody means more
+ROUNDS_UP = 0.99995  # of a unit: from here on four digits round to 1 of it
+MOST_DIGITS = 40  # accepted in a number
 NUMBER = re.compile(
     r"\s*(?P<number>[0-9]+(\.[0-9]*)?|\.[0-9]+)(?P<exponent>[eE][+-]?[0-9]{1,2})?\s*(?P<unit>[A-Za-zµ/]*)\s*"
 )
@@ -32,12 +32,12 @@ def as_bits(what: str, text: str) -> int:
 
 
 def as_rate(what: str, text: str) -> Fraction:
-    """Bits a second, above 0.
+    """Bits per second, above 0.
 
     >>> as_rate("--bandwidth", "1.5 Gbit/s")
     Fraction(1500000000, 1)
     """
-    return _scaled(what, text, RATES, "bits a second: 100M, 1Gbit/s or a plain number")
+    return _scaled(what, text, RATES, "bits per second: 100M, 1Gbit/s or a plain number")
 
 
 def as_seconds(what: str, text: str) -> Fraction:
@@ -61,11 +61,11 @@ def _scaled(what: str, text: str, suffixes: tuple[str, ...], wanted: str) -> Fra
             return number * Fraction(10**power)
     if "B" in unit or "yte" in unit:
         raise InputError(f"{what} is in bits, not bytes, got {text!r}; multiply by 8")
-    raise InputError(f"{what} has the unit {unit!r}, which is not known; give {wanted}; got {text!r}")
+    raise InputError(f"{what} has an unknown unit {unit!r}; give {wanted}; got {text!r}")
 
 
 def _split(what: str, text: str, wanted: str) -> tuple[Fraction, str]:
-    """A number that is not negative, and what stands behind it."""
+    """A number, 0 or more, and its unit."""
     parts = NUMBER.fullmatch(text) if len(text) <= MOST_DIGITS else None
     if parts is None:
         raise InputError(f"{what} must be {wanted}; got {text[:MOST_DIGITS]!r}")
@@ -73,7 +73,7 @@ def _split(what: str, text: str, wanted: str) -> tuple[Fraction, str]:
 
 
 def show_bits(bits: Fraction | float) -> str:
-    """Four digits at most, with a prefix.
+    """At most four digits, with a prefix.
 
     >>> show_bits(262144), show_bits(96), show_bits(2.09e11), show_bits(999_999_000)
     ('262.1 kbit', '96 bit', '209 Gbit', '1 Gbit')
@@ -85,7 +85,7 @@ def show_bits(bits: Fraction | float) -> str:
 
 
 def show_seconds(seconds: Fraction | float) -> str:
-    """In the unit that leaves a number between 1 and a few hundred.
+    """In the unit that gives a number between 1 and a few hundred.
 
     >>> show_seconds(1.02), show_seconds(0.00012), show_seconds(7200 * 24)
     ('1.02 s', '120 µs', '2 d')
@@ -100,7 +100,7 @@ def show_seconds(seconds: Fraction | float) -> str:
 
 
 def _digits(number: float) -> str:
-    """Four digits where there are some behind the point; grouped where there are many before it."""
+    """Four significant digits; thousands are grouped."""
     if number >= 1000:
         return f"{number:,.0f}"
     places = 1 if number >= 100 else 2 if number >= 10 else 3

@@ -1,7 +1,7 @@
-"""Logs to cells: what every run had reached when a budget ran out   [alg:fixed_budget_table]
+"""Cells from logs: the state of every run when a budget is spent   [alg:fixed_budget_table]
 
 A log is a frame with one row per trial and checkpoint, sorted by trial and round, from round 0 on. `bits` is
-the payload per node so far. A run that left finite bounds ends with a row marked `diverged`.
+the cumulative payload per node. A diverged run ends with a row marked `diverged`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,37 +17,39 @@ GREATER_IS_BETTER = frozenset({"accuracy", "f1"})
 
 
 class Cell(NamedTuple):
-    """One entry of a table. Runs that diverged are counted here and are in none of the other fields."""
+    """One entry of a table. Diverged runs are counted and left out of all other fields."""
 
     mean: float
     std: float  # ddof = 1, so nan for one seed
     values: dict[str, float]  # by seed
     diverged: int
     rounds: tuple[int, int] | None  # least and most completed rounds behind the values
-    ended: int = 0  # runs whose rounds were over before the budget was spent
+    ended: int = 0  # runs that ended before the budget was spent
 
 
 def at_budget(log: pd.DataFrame, bits: float) -> "pd.Series[Any] | None":
-    """The last checkpoint of one trial that the budget pays for   [eq:fixed_budget_selector]
+    """The last checkpoint of one trial within the budget   [eq:fixed_budget_selector]
 
         ℓ* = max{ℓ : b_ℓ ≤ B}
 
     None when the first checkpoint already costs more: the run is left out, never extrapolated.
     """
-    paid = int((log["bits"] <= bits).sum())  # bits never fall, so these are the first rows
+    paid = int((log["bits"] <= bits).sum())  # bits never decrease, so these are the first rows
     return log.iloc[paid - 1] if paid else None
 
 
 def cell(log: pd.DataFrame, bits: float | None, metric: str, relative: bool = False) -> Cell:
     """Mean and std over the seeds of one problem, graph and method   [eq:fixed_budget_mean_std]
 
-    Without `bits` every run counts at its last row: equal rounds. `relative` divides by the metric at
+    Without `bits`, each run is read at its last row: equal rounds. `relative` divides by the metric at
     round 0 of the same run.
     """
     check_metric(log, metric)
     groups = log[LABELS].drop_duplicates()
     if len(groups) > 1:
-        raise InputError(f"a cell is one problem, graph and method, got {len(groups)} of them; call cells")
+        raise InputError(
+            f"a cell has one problem, graph and method, got {len(groups)} combinations; call cells"
+        )
     picked = list(selected(log, bits))
     kept = [(run, row) for run, row in picked if not row["diverged"]]
     values = {
@@ -94,47 +96,49 @@ def cells(
 
 
 def selected(log: pd.DataFrame, bits: float | None) -> "Iterator[tuple[pd.DataFrame, pd.Series[Any]]]":
-    """Each run of a cell with its row at the budget, where there is one."""
+    """Each run of a cell with its row at the budget, if there is one."""
     seeds = set()
     for run in runs(log):
         row = run.iloc[-1] if bits is None else at_budget(run, bits)
         if row is None:
             continue
         if row["seed"] in seeds:
-            raise InputError(f"seed {row['seed']} has two trials in a cell; give what differs its own label")
+            raise InputError(f"seed {row['seed']} has two trials in a cell; give them different labels")
         seeds.add(row["seed"])
         yield run, row
 
 
 def runs(log: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The log of each trial, once its rows are known to be in order."""
+    """The log of each trial, after a check that its rows are in order."""
     for trial, run in log.groupby("trial", sort=False):
         rounds = run["round"]
         if not (rounds.is_monotonic_increasing and rounds.is_unique and run["bits"].is_monotonic_increasing):
-            raise InputError(f"rounds or bits of trial {trial} do not rise; sort the log by trial and round")
+            raise InputError(
+                f"rounds or bits of trial {trial} do not increase; sort the log by trial and round"
+            )
         yield run
 
 
 def is_over(run: pd.DataFrame, bits: float) -> bool:
-    """Whether a run has ended with a budget left that another checkpoint would have fitted in."""
+    """Whether a run ended although another checkpoint would have fitted into the budget."""
     spent = run["bits"].to_numpy()
     return bool(2 * spent[-1] - spent[-2] <= bits) if len(spent) > 1 else False
 
 
 def at_start(run: pd.DataFrame, metric: str) -> float:
-    """The metric at round 0, fit to divide by."""
+    """The metric at round 0, which must not be 0."""
     first, trial = run.iloc[0], run["trial"].iloc[0]
     if first["round"] != 0:
         raise InputError(f"trial {trial} starts at round {first['round']}; a relative value needs round 0")
     if first[metric] == 0:
-        raise InputError(f"{metric} of trial {trial} is 0 at round 0; ask for values that are not relative")
+        raise InputError(f"{metric} of trial {trial} is 0 at round 0; use absolute values")
     return float(first[metric])
 
 
 def check_metric(log: pd.DataFrame, metric: str) -> None:
-    """Refuse a frame that is no log, and a metric that it does not hold."""
+    """Refuse a frame that is not a log, or a metric it does not have."""
     missing = [name for name in NEEDED if name not in log.columns]
     if missing:
-        raise InputError(f"a log has the columns {', '.join(NEEDED)}; this one lacks {', '.join(missing)}")
+        raise InputError(f"a log needs the columns {', '.join(NEEDED)}; this one lacks {', '.join(missing)}")
     numeric = log.select_dtypes("number").columns
     check_known("metric", metric, [name for name in numeric if name not in NEEDED])

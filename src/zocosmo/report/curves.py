@@ -1,6 +1,6 @@
 """Curves of a log: a panel per graph, a line per method, mean over seeds with a band of one std.
 
-On a log axis a band reaches no lower than the lowest run.
+On a log axis a band ends at the lowest run.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from zocosmo.errors import InputError, check_known
 from zocosmo.report.budget import GREATER_IS_BETTER, check_metric
 from zocosmo.report.figures import new_panels, save_figure
 
-# Okabe and Ito's colours without the yellow, which is lost on white: apart for every kind of colour vision.
+# Okabe and Ito's colours, distinct for all kinds of colour vision; without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "-.", ":")
 BUDGET: dict[str, Any] = {"color": "#555555", "linestyle": "--", "linewidth": 1, "zorder": 0}
@@ -23,11 +23,11 @@ NAMES = {
     "local": r"mean of $F_i(x_i)$",
     "disagreement": r"disagreement",
 }
-WIDTH = 8.0  # inches, so that text of 9 points can be read in a column of a README
+WIDTH = 8.0  # inches, so that 9-point text is readable in a README
 
 
 class Curve(NamedTuple):
-    """One line: columns round, bits, mean, std, least; and how many of its runs diverged."""
+    """One line: columns round, bits, mean, std, least; and the number of diverged runs."""
 
     points: pd.DataFrame
     diverged: int
@@ -36,14 +36,14 @@ class Curve(NamedTuple):
 def figure(
     log: pd.DataFrame, to: Path, *, x: str = "bits", metric: str = "objective", budgets: Sequence[float] = ()
 ) -> None:
-    """Draw a metric against the bits per node or the round; budgets become dashed verticals, and the axis
-    ends a little after the largest."""
+    """Draw a metric against bits per node or rounds. Budgets are dashed vertical lines; the axis ends just
+    after the largest."""
     check_known("x", x, ACROSS)
     check_metric(log, metric)
     if log.empty:
-        raise InputError("the log has 0 rows, so there is nothing to draw; run its trials first")
+        raise InputError("the log has 0 rows to draw; run its trials first")
     if budgets and x != "bits":
-        raise InputError(f"budgets are drawn on an axis of bits, got x={x!r}; leave one of them out")
+        raise InputError(f"budgets need x='bits', got x={x!r}; drop one of them")
     groups = dict(iter(log.groupby(["problem", "graph"], sort=False, observed=True)))
     columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3
     rows = -(-len(groups) // columns)
@@ -74,10 +74,10 @@ def curves_of(log: pd.DataFrame, metric: str) -> dict[str, Curve]:
 
 
 def curve(log: pd.DataFrame, metric: str) -> Curve:
-    """Mean, std and least over the runs of one method, at every round that all of them logged.
+    """Mean, std and minimum over the runs of one method, at every round that all of them logged.
 
-    A run that diverged is left out from that row on. A round that a run still going did not log is left
-    out too, so that no step in the line comes from a change of seeds that is not in the legend.
+    A diverged run is left out from that row on. A round that some other run did not log is left out, so that
+    steps in a line never come from a change of seeds.
     """
     lost = log.loc[log["diverged"], "round"]
     rounds = log[~log["diverged"]].groupby("round")
@@ -95,9 +95,9 @@ def curve(log: pd.DataFrame, metric: str) -> Curve:
 def draw(
     axes: Any, lines: dict[str, Curve], looks: dict[str, dict[str, Any]], x: str, unit: float, *, linear: bool
 ) -> None:
-    """The lines of one panel, on a log axis where every value from round 1 on is positive, unless `linear`.
+    """The lines of one panel, on a log axis if every value from round 1 on is positive, unless `linear`.
 
-    Round 0 does not decide: nodes that start together have no disagreement, and then it is not drawn.
+    Disagreement may be 0 at round 0, which is then not drawn.
     """
     later = [points.loc[points["round"] > 0, "least"].min() for points, _ in lines.values()]
     log_axis = not linear and all(least > 0 for least in later if not pd.isna(least))
@@ -107,7 +107,7 @@ def draw(
         if log_axis:
             points = points[points["least"] > 0]
         at, style, low = points[x] / unit, looks[method], points["mean"] - points["std"]
-        if log_axis:  # mean − std may be negative, or a needle down to nearly 0; no single run is
+        if log_axis:  # mean − std may be negative or nearly 0; no run is
             low = low.clip(lower=points["least"])
         axes.plot(at, points["mean"], linewidth=1.6, **style)
         high = points["mean"] + points["std"]
@@ -118,7 +118,7 @@ def draw(
 
 
 def styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The same colour for a method in every panel; dashes tell those apart that share one."""
+    """The same colour for a method in every panel; dashes distinguish methods of the same colour."""
     return {
         method: {
             "color": COLOURS[k % len(COLOURS)],
@@ -131,7 +131,7 @@ def styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
 def legend(
     canvas: Any, methods: Sequence[str], curves: dict[Any, dict[str, Curve]], budgets: Sequence[float]
 ) -> None:
-    """One legend for all panels, below them, which says how many runs diverged and where."""
+    """One legend below all panels, with the number of diverged runs."""
     looks = [*styles(methods).values(), *([BUDGET] if budgets else [])]
     handles = [canvas.axes[0].plot([], [], **style)[0] for style in looks]
     labels = [method + losses(method, curves) for method in methods]
@@ -141,7 +141,7 @@ def legend(
 
 
 def losses(method: str, curves: dict[Any, dict[str, Curve]]) -> str:
-    """How many runs of a method diverged, by graph where there are several panels."""
+    """The number of diverged runs of a method, by graph if there are several panels."""
     lost = {labels: lines[method].diverged for labels, lines in curves.items() if method in lines}
     several = len({problem for problem, _ in curves}) > 1
     parts = [
@@ -153,7 +153,7 @@ def losses(method: str, curves: dict[Any, dict[str, Curve]]) -> str:
 
 
 def unit_of(log: pd.DataFrame, x: str, budgets: Sequence[float]) -> tuple[float, str]:
-    """What the x axis counts in, and its name."""
+    """The unit of the x axis and its label."""
     if x == "round":
         return 1.0, "round $t$"
     most = max(float(log["bits"].max()), *budgets, 0.0)

@@ -1,4 +1,4 @@
-"""Two runs compared to the bit: cells of their logs, entries of their last states."""
+"""Two runs compared bit by bit: cells of their logs, entries of their final states."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,16 +11,16 @@ from zocosmo.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYS = ["trial", "round"]  # what names a row
-ABOUT = ("fingerprint", "source")  # of a header; `versions` besides
+KEYS = ["trial", "round"]  # of a row
+ABOUT = ("fingerprint", "source")  # header fields that are compared, besides `versions`
 
 Array = NDArray[Any]
 States = Mapping[str, Array]
 Found = dict[str, Any]
 
 
-class Kept(NamedTuple):
-    """What is on disk of one run."""
+class StoredRun(NamedTuple):
+    """One run as stored on disk."""
 
     name: str
     rows: "pd.DataFrame"
@@ -28,8 +28,8 @@ class Kept(NamedTuple):
     states: States | None
 
 
-def compare(a: Kept, b: Kept, ignore: Sequence[str] = ()) -> Found:
-    """Everything in which two runs differ, as plain data; NaN equals NaN in the same place."""
+def compare(a: StoredRun, b: StoredRun, ignore: Sequence[str] = ()) -> Found:
+    """All differences between two runs, as plain data; NaN equals NaN."""
     rows_a, rows_b = (_by_key(each) for each in (a, b))
     names = dict.fromkeys([*rows_a.columns, *rows_b.columns])
     for name in ignore:
@@ -48,9 +48,9 @@ def compare(a: Kept, b: Kept, ignore: Sequence[str] = ()) -> Found:
     }
 
 
-def _by_key(kept: Kept) -> "pd.DataFrame":
+def _by_key(kept: StoredRun) -> "pd.DataFrame":
     if missing := [key for key in KEYS if key not in kept.rows]:
-        raise InputError(f"{kept.name} has no column {missing[0]!r}; is it a log of zocosmo run?")
+        raise InputError(f"{kept.name} has no column {missing[0]!r}; give a log written by zocosmo run")
     rows = kept.rows.set_index(KEYS)
     if not rows.index.is_unique:
         trial, t = rows.index[rows.index.duplicated()][0]
@@ -102,7 +102,7 @@ def _places(index: "pd.Index[Any]") -> list[list[int]]:
 
 
 def _first_cell(a: "pd.DataFrame", b: "pd.DataFrame", unlike: Mapping[str, Array]) -> Found:
-    """The first row that differs, and in it the first column."""
+    """The first differing cell, row by row."""
     row = min(int(np.flatnonzero(mask)[0]) for mask in unlike.values() if mask.any())
     column = next(name for name, mask in unlike.items() if mask[row])
     trial, t = a.index[row]
@@ -143,7 +143,7 @@ def _first_entry(name: str, a: Array, b: Array, mask: Array) -> Found:
 
 
 def differs(a: Array, b: Array) -> Array:
-    """Where two arrays are not the same to the bit; NaN is the same as NaN, −0.0 not the same as 0.0."""
+    """Where two arrays differ bit by bit; NaN equals NaN, −0.0 differs from 0.0."""
     if a.dtype.kind not in "fiub" or b.dtype.kind not in "fiub":
         return np.array([x != y for x, y in zip(a.tolist(), b.tolist(), strict=True)], bool)
     unlike: Array = (a != b) & ~((a != a) & (b != b))
@@ -153,7 +153,7 @@ def differs(a: Array, b: Array) -> Array:
 
 
 def _largest(pairs: Any) -> float | None:
-    """The largest |a − b| among numbers; None where there is none, or it is not finite."""
+    """The largest |a − b| among numbers; None if there is none, or if it is not finite."""
     found = 0.0
     for a, b in pairs:
         if a.dtype.kind in "fiub" and b.dtype.kind in "fiub" and a.size:
@@ -164,7 +164,7 @@ def _largest(pairs: Any) -> float | None:
 
 
 def _both(pair: tuple[Any, Any]) -> Found:
-    plain = [value.item() if hasattr(value, "item") else value for value in pair]
+    plain = [np.asarray(value).item() for value in pair]
     return {"values": [repr(value) for value in plain], "hex": [_hex(value) for value in plain]}
 
 
@@ -178,7 +178,7 @@ def _hex(value: Any) -> str | None:
 
 
 def as_text(report: Found) -> str:
-    """A verdict, then what differs first; a line for each difference of the headers."""
+    """Header differences, then the verdict or the first differences."""
     log, states = report["log"], report["states"]
     lines = [f"{each['field']} differs: {' / '.join(map(str, each['values']))}" for each in report["header"]]
     if report["states_only_in"]:

@@ -1,4 +1,4 @@
-"""Figures. matplotlib is imported here and nowhere else."""
+"""Figures. matplotlib is imported only here."""
 
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creation
 
 
 def check_figure(to: Path) -> None:
-    """Refuse a name that no figure can be written to."""
+    """Refuse a file name with an unknown suffix."""
     if to.suffix not in FORMATS:
         raise InputError(f"a figure ends in {', '.join(FORMATS)}, got {to.name!r}")
 
 
 def new_figure(to: Path, size: tuple[float, float]) -> tuple[Any, Any]:
-    """A figure and its axes, once it is clear that it can be made and where it goes can hold it."""
+    """A figure with one panel, and its axes."""
     figure, panels = new_panels(to, size)
     return figure, panels[0]
 
@@ -33,7 +33,7 @@ def new_panels(
     except ModuleNotFoundError:
         raise InputError("figures need matplotlib; install it with: pip install 'zocosmo[plot]'") from None
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "zocosmo"  # the same file from the same numbers
+    matplotlib.rcParams["svg.hashsalt"] = "zocosmo"  # equal numbers give equal files
     from matplotlib import pyplot as plt
 
     shape = -(-count // columns), columns
@@ -47,7 +47,7 @@ def new_panels(
 
 
 def save_figure(figure: Any, to: Path, dpi: float | str = "figure") -> None:
-    """Write the figure and forget it; nothing in the file says when."""
+    """Write the figure without a date, and close it."""
     from matplotlib import pyplot as plt
 
     replace_file(to, lambda path: figure.savefig(path, dpi=dpi, metadata=UNDATED.get(to.suffix, {})))
@@ -55,9 +55,9 @@ def save_figure(figure: Any, to: Path, dpi: float | str = "figure") -> None:
 
 
 def payload_figure(report: dict[str, Any], to: Path) -> None:
-    """Bars of one message's bits by codec, split by what they are spent on.
+    """Bars of the bits of one message by codec, split by use.
 
-    Two codecs are left out: dense would dwarf the others, and a seed and a scalar are another object.
+    Leaves out dense, which would dwarf the others, and seed_scalar, which is not comparable.
     """
     figure, axes = new_figure(to, (8, 2.9))
     rows = [row for row in report["codecs"] if row["codec"] not in ("dense", "seed_scalar")]
@@ -65,7 +65,7 @@ def payload_figure(report: dict[str, Any], to: Path) -> None:
     left = [0.0] * len(rows)
     for kind, shade in SHADES.items():
         widths = [row[kind] / 1000 for row in rows]
-        if max(widths) > 0.005 * rows[0]["total"] / 1000:  # too thin to see, and to explain
+        if max(widths) > 0.005 * rows[0]["total"] / 1000:  # thinner bars are invisible
             axes.barh([row["codec"] for row in rows], widths, left=left, color=shade, label=kind, height=0.62)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     for k, row in enumerate(rows):

@@ -9,7 +9,7 @@ NUMBERS = ("bytes", "median µs", "middle half", "ratio", "paper µs", "paper")
 
 
 def link_table(report: dict[str, Any]) -> Table:
-    """What was timed, beside what the paper has; ratios are to the row that `of` names."""
+    """Our times next to the paper's; ratios are to the row named under `of`."""
     title = f"Two processes: d = {report['d']:,}, q = {report['q']:,}, medians of {report['trials']} trials"
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False

@@ -1,4 +1,4 @@
-"""The bill: what one message costs under every codec, and at best   [tab:appendix_payload_examples]"""
+"""What one message costs under every codec, and the lower bound   [tab:appendix_payload_examples]"""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ SHARE_WIDTHS = (32, 16, 8, 1)
 
 
 def payload_report(d: int, q: int, *, value: str, reuse: tuple[int, ...], rounds: int) -> dict[str, Any]:
-    """Everything that `zocosmo payload` prints, as plain data."""
+    """The data that `zocosmo payload` prints."""
     width = VALUE_TYPES[value].bits
     rows = []
     for codec in CODECS.values():
@@ -36,7 +36,7 @@ def payload_report(d: int, q: int, *, value: str, reuse: tuple[int, ...], rounds
 
 
 def payload_tables(report: dict[str, Any], *, about: bool = True) -> list[Table]:
-    """The report as tables for a terminal; `about` adds what each codec sends, where there is room."""
+    """The report as tables for a terminal; `about` adds what each codec sends."""
     return [_bill(report, about), _notes(report)]
 
 

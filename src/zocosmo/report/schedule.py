@@ -1,4 +1,4 @@
-"""The best schedule of a graph beside those that need no search: tables, the block for a config, a figure."""
+"""The best schedule of a graph next to the named ones: tables, a config block, a figure."""
 
 import json
 from pathlib import Path
@@ -20,17 +20,17 @@ COLUMNS = (
     "per/scalar",
     "of the/bound",
 )  # / may break a line
-WIDE = 102  # columns in which names need no second line
+WIDE = 102  # columns of a terminal in which headers fit on one line
 
 Points = NDArray[np.float64]
 
 
 def schedule_tables(report: dict[str, Any], width: int = WIDE) -> list[Any]:
-    """The report for a terminal of so many columns; 80 are enough."""
+    """The report for a terminal of `width` columns, 80 or more."""
     best = report["best"]
     what = "λ₂" if best["per"] == "round" else "λ₂ / pairs"
     bound = f"No law of this graph has {what} above {best['upper_bound']:.10g}; the best per {best['per']} "
-    found = f"has {best['value']:.10g}, within {max(best['gap'], 1e-12):.0e} of that."  # below it is rounding
+    found = f"has {best['value']:.10g}, within {max(best['gap'], 1e-12):.0e} of that."  # less is rounding
     return [_comparison(report, width), bound + found, _law(report)]
 
 
@@ -69,7 +69,7 @@ def _law(report: dict[str, Any]) -> Table:
 
 
 def config_block(report: dict[str, Any]) -> str:
-    """The law as a config has it, with the graph that it is for."""
+    """The law and its graph as a block of a config."""
     rows = [f"    - {json.dumps(pairs)}" for pairs in report["schedule"]["matchings"]]
     lines = ["schedule:", "  matchings:", *rows, f"  weights: {json.dumps(report['schedule']['weights'])}"]
     entry = report["config"]
@@ -80,7 +80,7 @@ def config_block(report: dict[str, Any]) -> str:
 
 
 def schedule_figure(report: dict[str, Any], to: Path) -> None:
-    """The graph with edges as wide as they are active, beside bars of λ₂."""
+    """The graph, with edge widths by activity, and bars of λ₂."""
     figure, (left, right) = new_panels(to, (9, 3.4), 2, 2)
     pairs, shares = report["edges"], np.array(report["shares"])
     at = layout(report["n"], pairs)
@@ -106,7 +106,7 @@ def schedule_figure(report: dict[str, Any], to: Path) -> None:
 
 
 def layout(n: int, edges: list[Any]) -> Points:
-    """Places in the plane at about the distances that nodes have in the graph (stress majorisation)."""
+    """Positions in the plane that approximate distances in the graph (stress majorisation)."""
     hops = np.where(np.eye(n, dtype=bool), 0.0, np.inf)
     for i, j in edges:
         hops[i, j] = hops[j, i] = 1.0
@@ -114,7 +114,7 @@ def layout(n: int, edges: list[Any]) -> Points:
         hops = np.minimum(hops, hops[:, [k]] + hops[[k]])
     angle = 2 * np.pi * np.arange(n) / n
     centre = np.eye(n) - 1 / n
-    _, vectors = np.linalg.eigh(-centre @ hops**2 @ centre)  # classical scaling, to start from
+    _, vectors = np.linalg.eigh(-centre @ hops**2 @ centre)  # classical scaling as the initial layout
     start = vectors[:, -2:] if n > 2 else np.eye(n, 2)
     at: Points = n * start + 0.01 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     weights = 1 / np.where(hops > 0, hops, 1) ** 2 * (1 - np.eye(n))

@@ -1,4 +1,4 @@
-"""Is one method better than another? Differences seed by seed, with an interval."""
+"""Paired comparison of methods: differences by seed, with an interval."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ RESAMPLES = 10_000
 
 
 class Interval(NamedTuple):
-    difference: float  # mean of a − b over the seeds that both have
+    difference: float  # mean of a − b over shared seeds
     low: float
     high: float
     pairs: int
@@ -24,9 +24,9 @@ class Interval(NamedTuple):
 
 
 def paired_interval(a: Mapping[str, float], b: Mapping[str, float], *, greater: bool = False) -> Interval:
-    """Mean of a − b with its 95 % percentile bootstrap interval over seeds; seeds of only one are dropped.
+    """Mean of a − b with its 95 % percentile bootstrap interval over shared seeds.
 
-    Less is better unless `greater`. One pair has no interval: its bounds are nan.
+    Less is better unless `greater`. With one pair the bounds are nan.
 
     >>> paired_interval({"1": 2.0, "2": 3.0}, {"1": 1.0, "2": 2.0})
     Interval(difference=1.0, low=1.0, high=1.0, pairs=2, wins=0)
@@ -34,14 +34,14 @@ def paired_interval(a: Mapping[str, float], b: Mapping[str, float], *, greater: 
     differences = np.array([a[seed] - b[seed] for seed in a if seed in b], np.float64)
     wins = int((differences > 0).sum() if greater else (differences < 0).sum())
     low, high = bounds(differences)
-    if low == high:  # all equal: their sum may round, they do not
+    if low == high:  # all equal: do not let the mean round
         return Interval(low, low, high, len(differences), wins)
     mean = float(differences.mean()) if len(differences) else math.nan
     return Interval(mean, low, high, len(differences), wins)
 
 
 def bounds(differences: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple[float, float]:
-    """Both ends of the interval; nan where nothing can be resampled."""
+    """Both ends of the interval; nan if resampling is impossible."""
     if len(differences) < 2 or not np.isfinite(differences).all():
         return math.nan, math.nan
     if differences.min() == differences.max():
@@ -64,7 +64,7 @@ def bounds(differences: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple
 def contrasts(
     log: pd.DataFrame, budget: float | None, baseline_method: str, metric: str, *, relative: bool = False
 ) -> pd.DataFrame:
-    """Every method minus the baseline, by problem and graph, over the seeds on which neither diverged."""
+    """Every method minus the baseline, by problem and graph, over seeds on which neither diverged."""
     check_metric(log, metric)
     check_known("baseline method", baseline_method, list(log["method"].unique()))
     rows = []

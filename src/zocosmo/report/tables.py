@@ -34,40 +34,40 @@ LATEX = {
 }
 
 
-class Number(NamedTuple):
-    """Mean and std as digits, both times 10^exponent; std is empty where there is none."""
+class Digits(NamedTuple):
+    """Mean and std as digits, both times 10^exponent; std is empty if there is none."""
 
     mean: str
     std: str
     exponent: int
 
 
-class Entry(NamedTuple):
-    number: Number | None
+class GridEntry(NamedTuple):
+    number: Digits | None
     best: bool
-    notes: str  # what follows the number, in brackets
+    notes: str  # text after the number
 
 
 class Grid(NamedTuple):
-    """What a table shows, before any markup."""
+    """The contents of a table, before markup."""
 
     header: list[str]
-    rows: list[tuple[str, list[Entry]]]
+    rows: list[tuple[str, list[GridEntry]]]
     note: str
-    first: str = "method"  # what rows are
+    first: str = "method"  # header of the first column
 
 
 def render_cells(frame: pd.DataFrame, fmt: str = "text", *, rounds: bool = False, digits: int = 3) -> str:
     """The cells of `report.budget.cells` as a table with a footnote; `rounds` adds completed rounds.
 
-    `digits` is how many significant digits of the std are shown; the mean ends at the same place.
+    `digits` is the number of significant digits of the std; the mean ends at the same decimal.
     """
     check_known("format", fmt, FORMATS)
     return render_grid(grid_of(frame, rounds=rounds, digits=digits), fmt)
 
 
 def rich_cells(frame: pd.DataFrame, *, rounds: bool = False, digits: int = 3) -> Table:
-    """The same table for a terminal, the best in bold."""
+    """The same table for a terminal, the best cells in bold."""
     grid = grid_of(frame, rounds=rounds, digits=digits)
     table = _rich(grid)
     table.caption, table.caption_justify = Text(grid.note), "left"
@@ -83,7 +83,7 @@ def render_contrasts(
     relative: bool = False,
     fmt: str = "text",
 ) -> str:
-    """Every method minus a baseline, seed by seed: difference [95 % interval], and wins of how many pairs."""
+    """Every method minus a baseline, paired by seed: difference [95 % interval] and wins/pairs."""
     check_known("format", fmt, FORMATS)
     places, entries = [], {}
     for bits in budgets:
@@ -96,34 +96,34 @@ def render_contrasts(
             places.append(place)
             if row["pairs"]:
                 span = f"{row['difference']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]"
-                shown = Entry(Number(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
+                shown = GridEntry(Digits(span, "", 0), False, f"{row['wins']}/{row['pairs']}")
             else:
-                shown = Entry(None, False, "no seed on which neither diverged")
+                shown = GridEntry(None, False, "no seed on which neither diverged")
             entries[row["method"], place] = shown
     if not entries:
-        raise InputError(f"{baseline} is the only method here; there is nothing to compare it with")
+        raise InputError(f"{baseline} is the only method in the log; add another to compare it with")
     header, methods = list(dict.fromkeys(places)), list(dict.fromkeys(method for method, _ in entries))
     at = " and ".join(
         "the last checkpoint" if bits is None else f"{bits:,.0f} bits per node" for bits in budgets
     )
     note = f"{metric} minus that of {baseline} at {at}: mean [95 % paired bootstrap interval] wins/pairs."
-    nothing = Entry(None, False, "")
+    nothing = GridEntry(None, False, "")
     rows = [(method, [entries.get((method, place), nothing) for place in header]) for method in methods]
     return render_grid(Grid(header, rows, note), fmt)
 
 
 def render_grid(grid: Grid, fmt: str) -> str:
-    """What a table shows, in one of `FORMATS`."""
+    """The table in one of `FORMATS`."""
     return {"text": _text, "markdown": _markdown, "csv": _csv, "latex": _latex}[fmt](grid)
 
 
 def grid_of(frame: pd.DataFrame, *, rounds: bool, digits: int) -> Grid:
-    """Rows are methods, columns are graphs, and problems and budgets where there are several."""
+    """Rows are methods; columns are graphs, and problems and budgets if there are several."""
     if frame.empty:
-        raise InputError("there are 0 cells to show; give the log some trials and at least one budget")
+        raise InputError("there are 0 cells to show; the log needs trials, and the call at least one budget")
     if len(frame[["metric", "relative"]].drop_duplicates()) > 1:
-        raise InputError("a table shows one metric, and these cells hold several; render each alone")
-    keyed = frame.assign(budget=frame["budget"].fillna(-1.0))  # nan is not equal to itself, so no key
+        raise InputError("a table shows one metric, and these cells have several; render each separately")
+    keyed = frame.assign(budget=frame["budget"].fillna(-1.0))  # nan cannot be a key
     if keyed.duplicated([*PLACES, "method"]).any():
         raise InputError("two cells have the same problem, graph, method and budget; give each its own label")
     columns = list(keyed[PLACES].drop_duplicates().itertuples(index=False, name=None))
@@ -147,7 +147,7 @@ def grid_of(frame: pd.DataFrame, *, rounds: bool, digits: int) -> Grid:
 
 
 def best_mean(column: list[dict[Any, Any] | None]) -> float | None:
-    """The best mean of a column with something to beat. A mean without its diverged runs does not compete."""
+    """The best mean of a column with two or more cells. Cells with diverged runs do not compete."""
     means = [float(row["mean"]) for row in column if row is not None and not row["diverged"]]
     finite = [mean for mean in means if math.isfinite(mean)]
     if sum(row is not None for row in column) < 2 or not finite:
@@ -155,9 +155,9 @@ def best_mean(column: list[dict[Any, Any] | None]) -> float | None:
     return max(finite) if any(row and row["metric"] in GREATER_IS_BETTER for row in column) else min(finite)
 
 
-def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: int) -> Entry:
+def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: int) -> GridEntry:
     if row is None:
-        return Entry(None, False, "")
+        return GridEntry(None, False, "")
     notes = []
     if rounds and row["seeds"]:
         least, most = row["rounds_min"], row["rounds_max"]
@@ -167,28 +167,28 @@ def entry(row: dict[Any, Any] | None, best: float | None, rounds: bool, digits: 
     if row["diverged"]:
         notes.append(f"({row['diverged']} diverged)")
     number = rounded(row["mean"], row["std"], digits) if row["seeds"] else None
-    return Entry(number, not row["diverged"] and row["mean"] == best, " ".join(notes))
+    return GridEntry(number, not row["diverged"] and row["mean"] == best, " ".join(notes))
 
 
-def rounded(mean: float, std: float, digits: int = 3) -> Number:
-    """Digits up to the last shown of the std; scientific below 10^−3 and from 10^5 on.
+def rounded(mean: float, std: float, digits: int = 3) -> Digits:
+    """Digits down to the last shown digit of the std; scientific below 10^−3 and from 10^5 on.
 
     >>> rounded(0.08312, 0.00412, 1)
-    Number(mean='0.083', std='0.004', exponent=0)
+    Digits(mean='0.083', std='0.004', exponent=0)
     """
     if not math.isfinite(mean):
-        return Number(str(mean), "", 0)
+        return Digits(str(mean), "", 0)
     spread = std if math.isfinite(std) else 0.0
     exponent = order(max(abs(mean), spread))
     exponent = 0 if -3 <= exponent < 5 else exponent
     smallest = order(spread) - digits + 1 if spread else order(mean) - digits
-    places = min(max(exponent - smallest, 0), 8)  # beyond, more digits only repeat the mean
+    places = min(max(exponent - smallest, 0), 8)  # more digits add nothing
     shown = [f"{Decimal(repr(x)).scaleb(-exponent):.{places}f}" for x in (float(mean), float(spread))]
     if not math.isfinite(std):
-        return Number(shown[0], "", exponent)
+        return Digits(shown[0], "", exponent)
     if spread and not float(shown[1]):
-        return Number(shown[0], f"{Decimal(repr(float(spread))).scaleb(-exponent):.0e}", exponent)
-    return Number(shown[0], shown[1] if spread else "0", exponent)
+        return Digits(shown[0], f"{Decimal(repr(float(spread))).scaleb(-exponent):.0e}", exponent)
+    return Digits(shown[0], shown[1] if spread else "0", exponent)
 
 
 def order(x: float) -> int:
@@ -203,7 +203,7 @@ def place_text(name: str, value: Any) -> str:
 
 
 def footnote(frame: pd.DataFrame, rounds: bool) -> str:
-    """What is shown: metric, seeds, budgets in bits per node, and what the marks mean."""
+    """Metric, seeds, budgets in bits per node, and the meaning of the marks."""
     first, trials = frame.iloc[0], frame["seeds"] + frame["diverged"]
     metric = f"{first['metric']} relative to round 0" if first["relative"] else first["metric"]
     problem = f"{first['problem']}: " if frame["problem"].nunique() == 1 else ""
@@ -222,7 +222,7 @@ def footnote(frame: pd.DataFrame, rounds: bool) -> str:
     return note
 
 
-def _plain(entry: Entry, mark: str = "") -> str:
+def _plain(entry: GridEntry, mark: str = "") -> str:
     if entry.number is None:
         return f"{NOTHING} {entry.notes}".rstrip()
     mean, std, exponent = entry.number
@@ -285,7 +285,7 @@ def _latex(grid: Grid) -> str:
     )
 
 
-def _latex_entry(entry: Entry) -> str:
+def _latex_entry(entry: GridEntry) -> str:
     if entry.number is None:
         return tex(_plain(entry))
     mean, std, exponent = entry.number
@@ -297,5 +297,5 @@ def _latex_entry(entry: Entry) -> str:
 
 
 def tex(text: str) -> str:
-    """Text that means itself in LaTeX."""
+    """Text escaped for LaTeX."""
     return re.sub(r"[&%$#_{}\\~^–±†‡§]", lambda found: LATEX[found[0]], text)

@@ -1,0 +1,65 @@
+"""Commands of other packages, found through the entry point group `zocosmo.commands`.
+
+An entry's name is the command, its object a function as `typer` takes it: name = "package.module:function".
+The group is read only for `--help` and for names that are not built in.
+"""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from zocosmo.errors import InputError
+
+GROUP = "zocosmo.commands"
+
+
+class Commands(TyperGroup):
+    """The built-in commands, then those of other packages; a built-in name cannot be replaced."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:
+            self._add_plugins()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._add_plugins()
+        return super().list_commands(ctx)
+
+    def _add_plugins(self) -> None:
+        for name, command in plugins().items():
+            self.commands.setdefault(name, command)
+
+
+@cache
+def plugins() -> dict[str, Any]:
+    return {entry.name: load(entry) for entry in entry_points(group=GROUP)}
+
+
+def load(entry: EntryPoint) -> Any:
+    """The entry's command; where it cannot be loaded, a command that says why and leaves the others alone."""
+    try:
+        return _command(entry.name, entry.load())
+    except Exception as error:
+        package = entry.dist.name if entry.dist else "an unknown package"
+        why = f"{type(error).__name__}: {error}"
+        text = f"{entry.name} of {package} cannot be loaded ({why}); update or uninstall {package}"
+
+        def refuse() -> None:
+            raise InputError(text)
+
+        return _command(
+            entry.name,
+            refuse,
+            help=f"Cannot be loaded: {why}",
+            add_help_option=False,
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )
+
+
+def _command(name: str, function: Any, **options: Any) -> Any:
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, **options)(function)
+    return typer.main.get_command(alone)

@@ -1,0 +1,1 @@
+"""Commands that the paper's rerun adds to `zocosmo`."""

@@ -1,0 +1,68 @@
+"""zocosmo audit: whether a trajectory depends on where its backbone is."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from zocosmo.cli.common import output, print_json
+from zocosmo.cli.options import ConfigArgument, JsonOption, SeedsOption, SetOption
+from zocosmo.cli.study import as_seeds
+from zocosmo.errors import InputError
+
+if TYPE_CHECKING:
+    from zocosmo_paper.audit import PlacementVerdict
+
+
+def audit(
+    config: ConfigArgument,
+    rounds: Annotated[int, typer.Option(help="Rounds of each trajectory; the config's, if fewer.")] = 10,
+    seeds: SeedsOption = "",
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run each trajectory on one copy of the backbone, on two, again, and evaluated once more; compare bits.
+
+    Exit code 0 if all query values, final states and measures are equal, else 1.
+
+    \b
+    Example: zocosmo audit configs/model/placement_audit.yaml --set problem.model=smollm2
+    """
+    from zocosmo.experiments.plan import load_plan
+
+    try:
+        from zocosmo_paper.audit import audit as run_audit
+    except ModuleNotFoundError as error:
+        raise InputError(f'language models need {error.name}; run: pip install "zocosmo[llm]"') from None
+    plan = load_plan(config, as_seeds(seeds) if seeds else None, set_)
+    found = list(run_audit(plan, rounds=rounds))
+    equal = all(verdict.is_equal for verdict in found)
+    if as_json:
+        print_json({"equal": equal, "runs": [{**v._asdict(), "equal": v.is_equal} for v in found]})
+    else:
+        output().print(listing(found))
+        print("all equal to the bit" if equal else "NOT equal")
+    if not equal:
+        raise typer.Exit(1)
+
+
+def listing(found: "list[PlacementVerdict]") -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("graph", "method", "seed", "run", "queries", "states", "measures", "equal"):
+        table.add_column(name)
+    for verdict in found:
+        queries = (
+            f"{verdict.queries_differ} of {verdict.queries} differ" if verdict.queries_differ else "same"
+        )
+        measures = ", ".join(verdict.measures_differ[:3]) + " differ" if verdict.measures_differ else "same"
+        table.add_row(
+            verdict.graph,
+            verdict.method,
+            verdict.seed,
+            verdict.run,
+            f"{verdict.queries}" if queries == "same" else queries,
+            verdict.states,
+            measures,
+            "yes" if verdict.is_equal else "NO",
+        )
+    return table

@@ -1,0 +1,277 @@
+"""zocosmo reproduce: the paper, rerun, with a verdict on every claim."""
+
+import json
+import math
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from zocosmo.cli.common import output, print_json
+from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line
+from zocosmo.errors import InputError, check_whole
+
+if TYPE_CHECKING:
+    from zocosmo.experiments.run import Progress as Told
+    from zocosmo_paper.item import Item
+    from zocosmo_paper.run import How, ItemResult, Tick
+
+OUT = Path("reproduction")
+MOST_SEEDS = 10_000
+MOST_LINES = 60  # claims within; more are counted by item
+COLOURS = {"within": "green", "ordering": "yellow", "no": "bold red", "not run": "dim"}
+
+
+def reproduce_command(
+    context: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME… | all", help="Items; --list lists them.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for logs, tables, figures and the report.")] = OUT,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds, instead of the paper's.")] = None,
+    resume: ResumeOption = False,
+    processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 2,
+    model: Annotated[
+        str, typer.Option(help="For items that need one: smollm2, a folder, or a name on the hub.")
+    ] = "",
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rerun the paper's tables, figures and constants, and judge every claim.
+
+    Writes logs, tables, figures, verdicts.csv and report/index.html, a page with all of them.
+
+    Example: zocosmo reproduce all
+    """
+    from zocosmo_paper.page import write_page
+    from zocosmo_paper.run import MODEL, How, pick, reproduce
+
+    if list_:
+        _list(as_json)
+        return
+    given = [f"{MODEL}{model}"] * bool(model) + list(set_ or ())
+    how = How(seeds, resume, processes, given)
+    _check(names or [], out, how)
+    items = pick(names or [], model=bool(model))
+    again = ["zocosmo", "reproduce", *(names or []), *as_line(context, "names", "resume"), "--resume"]
+    with progress(items, how) as tick:
+        try:
+            results = reproduce(
+                names or [], out, seeds=seeds, resume=resume, processes=processes, given=given, tick=tick
+            )
+        except KeyboardInterrupt:
+            print(
+                f"zocosmo: stopped; finished work is kept. Continue with: {shlex.join(again)}",
+                file=sys.stderr,
+            )
+            raise
+        except InputError as error:
+            raise InputError(str(error).replace("with --replace", "without --resume")) from None
+    page = write_page(out, results)
+    if as_json:
+        print_json(as_report(results, out, page))
+    else:
+        show(results, out, page)
+
+
+def _list(as_json: bool) -> None:
+    from zocosmo_paper.items import all_items
+
+    times, items = seconds(), list(all_items().values())
+    rows = [
+        {
+            "name": item.name,
+            "title": item.title,
+            "labels": list(item.labels),
+            "seconds": times.get(item.name),
+            "needs": item.needs,
+        }
+        for item in items
+    ]
+    if as_json:
+        print_json({"items": rows})
+        return
+    listing = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("name", "title", "label", "seconds", "needs"):
+        listing.add_column(name, no_wrap=name == "name", justify="right" if name == "seconds" else "left")
+    for item in items:
+        took = times.get(item.name)
+        shown = "" if took is None else f"{took:.0f}" if took >= 1 else "<1"
+        listing.add_row(item.name, item.title, ", ".join(item.labels), shown, item.needs)
+    output().print(listing)
+
+
+def seconds() -> dict[str, float]:
+    """Seconds of each item on two cores, as last measured."""
+    found: dict[str, float] = json.loads(
+        files("zocosmo_paper").joinpath("seconds.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def _check(names: Sequence[str], out: Path, how: "How") -> None:
+    """Refuse bad input before anything is run."""
+    from zocosmo_paper.run import load_plans, pick
+
+    if not names:
+        raise InputError("no item given; name some, or all; zocosmo reproduce --list lists them")
+    if how.seeds is not None:
+        check_whole("--seeds", how.seeds, 2, MOST_SEEDS)
+    check_whole("--processes", how.processes, 1)
+    items = pick(names, model=bool(how.model))
+    needy = [item for item in items if item.needs]
+    if how.given and not needy:
+        raise InputError(f"{', '.join(names)} takes no model; leave out --model and --set")
+    if how.given and not how.model:
+        raise InputError(f"--set {how.given[0]} applies to a study of a model; also give --model")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; name a folder")
+    if find_spec("matplotlib") is None:
+        raise InputError("figures need matplotlib; install it with: pip install 'zocosmo[plot]'")
+    for item in items:
+        load_plans(item, how)
+
+
+def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[str, Any]:
+    """All results as plain data."""
+    from zocosmo_paper.board import all_claims, counts
+
+    claims = [
+        {"item": result.item.name, **{k: _finite(v) for k, v in claim._asdict().items()}}
+        for result in results
+        for claim in result.findings.claims
+    ]
+    items = [
+        {"name": r.item.name, "seconds": round(r.seconds, 2), "folder": str(r.folder), "command": r.command}
+        for r in results
+    ]
+    told = {"counts": counts(all_claims(results)), "page": str(page), "verdicts": str(out / "verdicts.csv")}
+    return {**told, "items": items, "claims": claims}
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no numbers that are not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
+    """Print the board, failures first, then the counts and where the report is."""
+    from zocosmo_paper.board import all_claims, board, counts, ours_text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("item", "claim", "paper", "ours", "seeds", "lost", "verdict"):
+        right = name in ("seeds", "lost")
+        shown.add_column(name, justify="right" if right else "left", no_wrap=name in ("verdict", "seeds"))
+    lines = board(results)
+    found = counts(all_claims(results))
+    few = found["within"] <= MOST_LINES
+    for result, claim in lines:
+        if few or claim.verdict != "within":
+            texts = [result.item.name, claim.words, claim.paper, ours_text(claim), str(claim.seeds or "")]
+            shown.add_row(*map(Text, texts), Text(str(claim.diverged or "")), _verdict(claim.verdict))
+    if not few:
+        for result in results:
+            many = counts(result.findings.claims)["within"]
+            if many:
+                shown.add_row(
+                    Text(result.item.name), Text(f"{many} claims"), "", "", "", "", _verdict("within")
+                )
+    output().print(shown)
+    for name, note in dict.fromkeys((r.item.name, c.note) for r, c in lines if c.verdict == "not run"):
+        print(f"{name}: {note}")
+    print(", ".join(f"{count} {verdict}" for verdict, count in found.items()), f"({len(lines)} claims)")
+    print(f"{page}: the report. {out / 'verdicts.csv'}: every line.")
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(verdict, style=COLOURS[verdict])
+
+
+@contextmanager
+def progress(items: Sequence["Item"], how: "How") -> Iterator["Tick"]:
+    """Progress bars on stderr, one for each item and one for the time left, if it is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[doing]}"),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    if bar.disable:
+        yield lambda item, doing, told: None
+        return
+    with bar:
+        yield Watch(bar, items, how)
+
+
+class Watch:
+    """Updates the bars: node-rounds of an item's configs, and estimated seconds for all items."""
+
+    def __init__(self, bar: Any, items: Sequence["Item"], how: "How") -> None:
+        self._bar, self._how, self._items = bar, how, {item.name: item for item in items}
+        self._whole = bar.add_task("all", total=None, doing="")
+        self._tasks: dict[str, Any] = {}
+        self._sizes: dict[str, int] = {}
+        self._done: dict[tuple[str, int], int] = {}
+        self._left = Left(seconds(), list(self._items))
+
+    def __call__(self, item: str, doing: str, told: "Told | None") -> None:
+        if item not in self._tasks:
+            self._begin(item)
+        if told is not None:
+            self._done[doing, told.batch] = told.rounds
+        total = sum(self._sizes.values())
+        share = sum(self._done.values()) / total if total else 0.0
+        self._bar.update(self._tasks[item], completed=share, doing=doing)
+        whole, left = self._left(item, share)
+        about = "" if left is None else f"about {left // 60:.0f}:{left % 60:02.0f} left"
+        self._bar.update(self._whole, total=1.0, completed=whole, doing=about)
+
+    def _begin(self, item: str) -> None:
+        from zocosmo_paper.run import load_plans
+
+        for task in self._tasks.values():
+            self._bar.update(task, completed=1.0, doing="done")
+            self._bar.stop_task(task)
+        plans = load_plans(self._items[item], self._how)
+        self._sizes = {
+            name: plan.last * sum(dict(trial.graph)["n"] for trial in plan.trials)
+            for name, plan in plans.items()
+        }
+        self._done = {}
+        self._tasks[item] = self._bar.add_task(item, total=1.0, doing="")
+
+
+class Left:
+    """Time left: from the seconds last measured for the items, scaled by the speed of this machine so far."""
+
+    def __init__(self, expected: Mapping[str, float], names: Sequence[str]) -> None:
+        known = [expected[name] for name in names if name in expected]
+        typical = sum(known) / len(known) if known else 1.0
+        self._expected = {name: expected.get(name, typical) for name in names}
+        self._names, self._begun = list(names), time.monotonic()
+
+    def __call__(self, item: str, share: float) -> tuple[float, float | None]:
+        """Share done of all items, and seconds left; None before any work is done."""
+        before = self._names[: self._names.index(item)]
+        done = sum(self._expected[name] for name in before) + share * self._expected[item]
+        total = sum(self._expected.values()) or 1.0
+        spent = time.monotonic() - self._begun
+        return done / total, spent * (total - done) / done if done > 0 else None

@@ -1,0 +1,230 @@
+"""The 288-run study: what direction coupling does where nodes share a curvature and pull apart."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zocosmo.core.tape import Tape
+from zocosmo.graphs.graph import complete, ring
+from zocosmo.methods import EdgeLocal, World
+from zocosmo.problems.quadratic import quadratic
+from zocosmo.report.budget import Cell
+from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below
+from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
+from zocosmo_paper.items.panels import Panel, picture
+from zocosmo_paper.items.studies import (
+    COUPLINGS,
+    GRAPHS,
+    ROW_COLUMNS,
+    SEEDS,
+    D,
+    N,
+    Q,
+    Quote,
+    Spot,
+    by_spot,
+    close,
+    expected_paths,
+    finals,
+    row_claims,
+    row_table,
+    run_claims,
+    seeds_of,
+    text,
+)
+
+CONFIG = "appendix-correlation-experiments"
+ZETAS = (0.0, 0.5, 2.0)
+CERTIFIED, PRACTICAL = 1e-4, 0.004
+PULLED = (0.5, 2.0)
+SAME = 1e-6  # relative: trajectories equal in exact arithmetic differ by the rounding of two queries
+PAIRED_ROUNDS = 200  # compared for each seed
+
+_G, _I = (Spot("complete", coupling, PRACTICAL, 2.0) for coupling in "GI")
+PRINTED = (  # appendix:correlation_experiments
+    Quote("F of G: complete, zeta 2, eta 0.004", _G, Printed(1.160e-7, 0.421e-7, SEEDS), _I, log_normal=True),
+    Quote("F of I: complete, zeta 2, eta 0.004", _I, Printed(0.01118, 0.00309, SEEDS), _G, below=False),
+)
+FIGURES = (  # fig:corr_objective_practical, and three without a label
+    ("corr-objective-practical", "objective", PRACTICAL, "Objective gap at eta 0.004, not certified"),
+    ("corr-disagreement-practical", "disagreement", PRACTICAL, "State disagreement at eta 0.004"),
+    ("corr-objective-certified", "objective", CERTIFIED, "Objective gap at the certified eta 0.0001"),
+    (
+        "corr-disagreement-certified",
+        "disagreement",
+        CERTIFIED,
+        "State disagreement at the certified eta 0.0001",
+    ),
+)
+
+
+def find(evidence: Evidence) -> Findings:
+    log = evidence.logs[CONFIG]
+    parts, seeds = by_spot(log), seeds_of(log)
+    cells = finals(parts)
+    spots = [row.spot for row in PRINTED]
+    exact = expected_paths(spots, seeds, int(log["round"].max()), evidence.processes)
+    claims = [
+        *row_claims(PRINTED, cells, exact),
+        *orderings(cells),
+        *closeness(cells),
+        one_trajectory(cells),
+        *run_claims(log, "288", len(seeds)),
+        *streams(seeds),
+    ]
+    notes = "The last two columns are not the paper's. G is near log-normal: a mean of 8 runs says little."
+    tables = [
+        Table(
+            "corr-printed",
+            "Final objective: printed cells",
+            ROW_COLUMNS,
+            row_table(PRINTED, cells, exact),
+            notes,
+        ),
+        Table(
+            "corr-final",
+            "Final objective of all 36 cells, ours",
+            ("eta", "graph", "zeta", *COUPLINGS),
+            summary(cells),
+        ),
+    ]
+    return Findings(claims, tables, [one_figure(parts, *about) for about in FIGURES])
+
+
+def orderings(cells: Mapping[Spot, Cell]) -> list[Claim]:
+    """With unequal linear terms, S and I reach a floor and G does not."""
+    paper = "nonzero linear heterogeneity produces a floor for S and I; G keeps the cancellation"
+    return [
+        ends_below(
+            f"G below {other}: {graph}, zeta {zeta:g}, eta 0.004",
+            paper,
+            cells[Spot(graph, "G", PRACTICAL, zeta)],
+            cells[Spot(graph, other, PRACTICAL, zeta)],
+        )
+        for graph in GRAPHS
+        for zeta in PULLED
+        for other in "SI"
+    ]
+
+
+def closeness(cells: Mapping[Spot, Cell]) -> list[Claim]:
+    paper = "at zero heterogeneity the final means are close"
+    return [
+        close(
+            f"{other} close to G: {graph}, zeta 0, eta {eta:g}",
+            paper,
+            cells[Spot(graph, other, eta, 0.0)],
+            cells[Spot(graph, "G", eta, 0.0)],
+        )
+        for eta in (PRACTICAL, CERTIFIED)
+        for graph in GRAPHS
+        for other in "SI"
+    ]
+
+
+def one_trajectory(cells: Mapping[Spot, Cell]) -> Claim:
+    """Under G, x̄ depends on neither the matching nor the linear terms   [eq:corr_cancellation]"""
+    words = "largest relative difference between final F of G over graphs and zeta"
+    worst = 0.0
+    for eta in (CERTIFIED, PRACTICAL):
+        first = cells[Spot(GRAPHS[0], "G", eta, ZETAS[0])].values
+        for graph in GRAPHS:
+            for zeta in ZETAS:
+                other = cells[Spot(graph, "G", eta, zeta)].values
+                worst = max(worst, *(abs(other[seed] / first[seed] - 1) for seed in first))
+    paper = "the G average trajectory is identical across heterogeneity levels and topologies"
+    note = f"within up to {SAME:g}: two queries round"
+    return Claim(words, paper, worst, WITHIN if worst <= SAME else NO, seeds=len(first), note=note)
+
+
+def streams(seeds: list[int]) -> list[Claim]:
+    """That couplings share all draws but those their definitions make different."""
+    same = {"matchings of G, S and I": 0, "supports of G and S": 0, "signs of S and I": 0}
+    rounds = np.arange(PAIRED_ROUNDS)
+    methods = [EdgeLocal(coupling=c, q=Q, eta=1.0, mu=1.0) for c in COUPLINGS]
+    for graph, schedule in ((complete(N), "complete"), (ring(N), "iid")):
+        world = World(graph, D, schedule)
+        for seed in seeds:
+            one, two, three = (method.draw(world, Tape(seed)[..., None], rounds) for method in methods)
+            pairs = _alike(one.partners, two.partners) & _alike(two.partners, three.partners)
+            same["matchings of G, S and I"] += int(pairs.sum())
+            same["supports of G and S"] += int(_alike(one.u.index, two.u.index).sum())
+            same["signs of S and I"] += int(_alike(two.u.signs, three.u.signs).sum())
+    total = 2 * len(seeds) * PAIRED_ROUNDS
+    note = f"{total:,} rounds looked at"
+    shares = [(f"rounds with the same {what}", Fraction(k, total)) for what, k in same.items()]
+    shares.append(("seeds with the same noise, whatever omega and zeta", same_noise(seeds)))
+    return [constant(words, "100%", share, note=note) for words, share in shares]
+
+
+def _alike(a: Any, b: Any) -> NDArray[np.bool_]:
+    """The rounds in which two draws are equal."""
+    a, b = np.broadcast_arrays(a, b)
+    found: NDArray[np.bool_] = (a == b).reshape(len(a), -1).all(axis=-1)
+    return found
+
+
+def same_noise(seeds: list[int]) -> Fraction:
+    alike = 0
+    for seed in seeds:
+        one, other = np.empty((N, D)), np.empty((N, D))
+        for into, omega, zeta in ((one, 0.0, 0.0), (other, 0.6, 2.0)):
+            noise = quadratic(N, seed, d=D, omega=omega, zeta=zeta, sigma=0.5).noise
+            assert noise is not None
+            noise.at(7, into)
+        alike += bool((one == other).all())
+    return Fraction(alike, len(seeds))
+
+
+def summary(cells: Mapping[Spot, Cell]) -> list[list[str]]:
+    return [
+        [f"{eta:g}", graph, f"{zeta:g}", *(_of(cells[Spot(graph, c, eta, zeta)]) for c in COUPLINGS)]
+        for eta in (PRACTICAL, CERTIFIED)
+        for graph in GRAPHS
+        for zeta in ZETAS
+    ]
+
+
+def _of(found: Cell) -> str:
+    return text(found.mean, found.std)
+
+
+def one_figure(parts: Mapping[Spot, pd.DataFrame], name: str, metric: str, eta: float, title: str) -> Picture:
+    """A row of panels for each graph, a column for each level of heterogeneity."""
+    panels = [
+        Panel(
+            f"{graph}, ζ = {zeta:g}",
+            metric,
+            {coupling: parts[Spot(graph, coupling, eta, zeta)] for coupling in COUPLINGS},
+        )
+        for graph in GRAPHS
+        for zeta in ZETAS
+    ]
+    return picture(name, title, panels, columns=len(ZETAS))
+
+
+ITEMS = [
+    Item(
+        name="mechanism",
+        title="Direction coupling on quadratics of one curvature: 288 runs",
+        labels=("appendix:correlation_experiments", "fig:corr_objective_practical"),
+        claimed=(
+            "With unequal linear terms independent directions (S, I) end on a floor, common ones (G) go on "
+            "falling: 1.16e-7 against 0.0112. Without them all three end close to one another."
+        ),
+        find=find,
+        configs=(CONFIG,),
+        ours={
+            "seeds": "0–7; the paper gives no ids",
+            "mu": "1e-3; central differences are exact on quadratics at every mu",
+            "streams": "all share matchings, G and S supports, S and I signs, as in the later studies",
+            "logging": "every 20 rounds, as the figures need it; only the last round is printed",
+            "schedules": "complete: uniform perfect matchings; ring: a phase by a fair coin each round",
+            "figures": "a row for each graph, a column for each zeta; the paper's own are not at hand",
+        },
+    )
+]

@@ -1,0 +1,212 @@
+"""Complete, grid and ring graphs of up to 64 nodes under one global support   [fig:appendix_network_stress]
+
+Families are compared over the seeds on which no family diverged: which runs diverge depends on the tape, and
+means over different seeds cannot be compared.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from zocosmo.graphs.graph import GRAPHS
+from zocosmo.graphs.weights import metropolis, rho
+from zocosmo.report.budget import Cell, cell
+from zocosmo.report.curves import styles
+from zocosmo.report.figures import new_panels, save_figure
+from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below, figure, unknown
+from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
+
+STRESS = "fig-appendix-network-stress"
+COMPLETE, GRID, RING = FAMILIES = ("complete", "grid", "ring")
+SIZES = (4, 8, 16, 32, 64)
+LARGEST = SIZES[-1]
+RHO = {COMPLETE: "0", GRID: "0.9677", RING: "0.9968"}  # at N = 64
+REDUCED = Printed(0.061)  # "about 6.1 % of its initial value", without a std
+APART = "0.1%"  # "remains within 0.1 % across graph families"
+
+Cells = Mapping[tuple[str, int], Cell]  # by family and N
+
+
+def cells_of(log: Any, metric: str, *, relative: bool = False) -> dict[tuple[str, int], Cell]:
+    """The last round of every run."""
+    return {
+        (family, n): cell(log[log["graph"] == f"{family} n={n}"], None, metric, relative)
+        for family in FAMILIES
+        for n in SIZES
+    }
+
+
+def find(evidence: Evidence) -> Findings:
+    log = evidence.logs[STRESS]
+    objective, disagreement = cells_of(log, "objective", relative=True), cells_of(log, "disagreement")
+    claims = [
+        constant(
+            f"{family}, N = {LARGEST}: ρ of the Metropolis weights", RHO[family], mixing(family, LARGEST)
+        )
+        for family in FAMILIES
+    ]
+    claims += [_reduced(family, objective[family, LARGEST]) for family in FAMILIES]
+    claims += [
+        _together(objective, [LARGEST], f"at N = {LARGEST}"),
+        _together(objective, SIZES, "at every N"),
+    ]
+    claims += [
+        _less(disagreement, (better, LARGEST), (worse, LARGEST)) for better, worse in pairwise(FAMILIES)
+    ]
+    claims += [_less(disagreement, (RING, small), (RING, large)) for small, large in pairwise(SIZES)]
+    return Findings(claims, [_table(objective, disagreement, log)], [_picture(objective, disagreement)])
+
+
+def mixing(family: str, n: int) -> float:
+    return rho(metropolis(GRAPHS[family](n)))
+
+
+def _reduced(family: str, ours: Cell) -> Claim:
+    words = f"{family}, N = {LARGEST}: objective after 1200 rounds, of that at the start"
+    note = "printed without a std, so only ours counts in the standard error"
+    claim = figure(words, REDUCED, ours.values, diverged=ours.diverged, note=note)
+    return claim._replace(paper="about 6.1 %")
+
+
+def shared(found: Cells, n: int) -> list[str]:
+    """Seeds on which no family diverged."""
+    return [seed for seed in found[COMPLETE, n].values if all(seed in found[f, n].values for f in FAMILIES)]
+
+
+def spread(found: Cells, n: int) -> float:
+    """Highest over lowest family mean, less one, over the seeds shared by all families; nan without any."""
+    seeds = shared(found, n)
+    means = [fmean(found[family, n].values[seed] for seed in seeds) for family in FAMILIES if seeds]
+    return max(means) / min(means) - 1 if means else math.nan
+
+
+def _together(found: Cells, sizes: Sequence[int], where: str) -> Claim:
+    words = f"mean objectives of the three families, highest over lowest less one, {where}"
+    spreads = [spread(found, n) for n in sizes]
+    lost = sum(found[family, n].diverged for family in FAMILIES for n in sizes)
+    if any(math.isnan(value) for value in spreads):
+        return unknown(words, f"within {APART}", "no seed on which no family diverged; ask for more seeds")
+    seeds = min(len(shared(found, n)) for n in sizes)
+    limit = float(APART.removesuffix("%")) / 100
+    verdict = WITHIN if max(spreads) <= limit else NO
+    note = "over the seeds that no family lost"
+    return Claim(words, f"within {APART}", max(spreads), verdict, seeds=seeds, diverged=lost, note=note)
+
+
+def _less(found: Cells, better: tuple[str, int], worse: tuple[str, int]) -> Claim:
+    words = f"disagreement: {better[0]}, N = {better[1]} below {worse[0]}, N = {worse[1]}"
+    return ends_below(words, "lower", found[better], found[worse])
+
+
+def _diverged(log: Any) -> str:
+    """A list of the diverged runs."""
+    lost = log.loc[log["diverged"], ["graph", "seed"]].groupby("graph", sort=False)["seed"]
+    found = [f"{graph.replace('n=', 'N = ')}: seed {', '.join(seeds)}" for graph, seeds in lost]
+    return f"Diverged: {'; '.join(found)}." if found else "No run diverged."
+
+
+def _shown(ours: Cell, text: Callable[[float], str]) -> str:
+    spread = "" if math.isnan(ours.std) else f" ± {text(ours.std)}"
+    lost = f", {ours.diverged} diverged" if ours.diverged else ""
+    return (f"{text(ours.mean)}{spread}" if ours.values else "–") + lost
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2f} %"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _table(objective: Cells, disagreement: Cells, log: Any) -> Table:
+    rows = []
+    for n in SIZES:
+        for family in FAMILIES:
+            last = n == LARGEST
+            mixes = [RHO[family] if last else "–", f"{mixing(family, n):.4f}"]
+            ends = ["about 6.1 %" if last else "–", _shown(objective[family, n], _percent)]
+            rows.append([str(n), family, *mixes, *ends, _shown(disagreement[family, n], _short)])
+    apart = "; ".join(f"N = {n}: {_percent(spread(objective, n))}" for n in SIZES)
+    notes = (
+        "Mean ± std over the seeds that did not diverge, after 1200 rounds. Highest over lowest family mean, "
+        f"less one, over seeds that no family lost: {apart}. {_diverged(log)}"
+    )
+    columns = [
+        "N",
+        "graph",
+        "ρ, paper",
+        "ρ, ours",
+        "objective, paper",
+        "objective, ours",
+        "disagreement, ours",
+    ]
+    return Table(STRESS, "Network stress: relative objective and disagreement", columns, rows, notes)
+
+
+def _picture(objective: Cells, disagreement: Cells) -> Picture:
+    lines = [
+        f"{family}, N = {n}: objective {_shown(objective[family, n], _percent)}, disagreement "
+        f"{_shown(disagreement[family, n], _short)}, ρ {mixing(family, n):.4f}"
+        for n in SIZES
+        for family in FAMILIES
+    ]
+    text = (
+        "Three panels against the number of nodes, a line for each graph family: the objective after 1200 "
+        "rounds relative to its start, the disagreement, and ρ; bars of one standard deviation. "
+        + "; ".join(lines)
+        + "."
+    )
+
+    def draw(to: Path) -> None:
+        canvas, (first, second, third) = new_panels(to, (10.5, 3.4), 3, 3)
+        looks = styles(FAMILIES)
+        for family, look in looks.items():
+            for axes, found, scale in ((first, objective, 100.0), (second, disagreement, 1.0)):
+                _line(axes, [found[family, n] for n in SIZES], scale, look)
+            third.plot(
+                range(len(SIZES)), [mixing(family, n) for n in SIZES], marker="o", markersize=4, **look
+            )
+        first.axhline(100 * REDUCED.mean, color="#555555", linestyle="--", linewidth=1, zorder=0)
+        names = ("objective, % of the start", "disagreement", "ρ")
+        for axes, name in zip((first, second, third), names, strict=True):
+            axes.set(xlabel="nodes N", ylabel=name, xticks=range(len(SIZES)), xticklabels=SIZES)
+        handles = [third.plot([], [], marker="o", markersize=4, **look)[0] for look in looks.values()]
+        handles.append(first.plot([], [], color="#555555", linestyle="--", linewidth=1)[0])
+        labels = [*FAMILIES, "paper, about 6.1 % at N = 64"]
+        canvas.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        save_figure(canvas, to, dpi=160)
+
+    return Picture(STRESS, "Topology stress test of the global support", text, draw)
+
+
+def _line(axes: Any, cells: Sequence[Cell], scale: float, look: Mapping[str, Any]) -> None:
+    bars = [0.0 if math.isnan(each.std) else scale * each.std for each in cells]
+    means = [scale * each.mean for each in cells]
+    axes.errorbar(range(len(cells)), means, bars, marker="o", markersize=4, capsize=3, **look)
+
+
+ITEMS: Sequence[Item] = [
+    Item(
+        "network-stress",
+        "Network stress up to 64 nodes",
+        ("fig:appendix_network_stress",),
+        "On complete, grid and ring graphs of 64 nodes the objective falls to about 6.1 % of its start, "
+        "within 0.1 % across families, while disagreement grows as mixing slows.",
+        find,
+        (STRESS,),
+        {
+            "initial point": "all coordinates −1, every node, every seed: others miss the printed ratios",
+            "node shifts": "Gaussian of std 0.3 per node and coordinate: uniform ones land far below",
+            "momentum": "β = 0, as the appendix says for this study",
+            "grids": "as near to a square as N divides: 2 × 2, 2 × 4, 4 × 4, 4 × 8, 8 × 8",
+            "divergence": "a run ends once its objective passes 1e12; this start and η sit on the edge of "
+            "stability, so diverged runs are counted and listed, and families are compared "
+            "over seeds that none lost",
+            "seeds": "1 to 5; the paper's are not given",
+        },
+    )
+]

@@ -1,0 +1,97 @@
+"""Verdicts: where each rule begins and ends, and what it counts."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zocosmo_paper.claim import Printed, constant, figure, order, rounds_to, unknown
+
+
+def seeds(*values):
+    return {str(k): value for k, value in enumerate(values, 1)}
+
+
+@pytest.mark.parametrize(("mean", "verdict"), [(2.0, "within"), (2.5, "within"), (2.5 + 1e-9, "no")])
+def test_a_figure_may_be_off_by_the_printed_std(mean, verdict):
+    """Equal values have no spread; two standard errors over 64 seeds are 0.125, less than the std."""
+    values = seeds(*[mean] * 4)
+    assert figure("x", Printed(2.0, 0.5, 64), values).verdict == verdict
+
+
+@pytest.mark.parametrize(("mean", "verdict"), [(1.125, "within"), (1.25, "no")])
+def test_a_figure_without_std_may_be_off_by_two_standard_errors_of_ours(mean, verdict):
+    """Values mean ± 1, twice each: their variance is 4/3, so 2 · sqrt(4/3 / 4) = 1.1547."""
+    values = seeds(mean - 1, mean - 1, mean + 1, mean + 1)
+    assert figure("x", Printed(0.0), values).verdict == verdict
+
+
+def test_two_standard_errors_count_both_sides():
+    """Off by 1.5, more than the std of 1. Ours is 0, so the bound is 2 · 1/√seeds: 2 for one, 1 for four."""
+    values = seeds(1.5, 1.5)
+    assert figure("x", Printed(0.0, 1.0, 1), values).verdict == "within"
+    assert figure("x", Printed(0.0, 1.0, 4), values).verdict == "no"
+
+
+def test_a_figure_that_is_off_still_counts_where_its_ordering_holds():
+    values = seeds(9.0, 9.0)
+    assert figure("x", Printed(1.0, 0.1), values, ordered=True).verdict == "ordering"
+    assert figure("x", Printed(1.0, 0.1), values).verdict == "no"
+
+
+def test_a_figure_over_no_run_is_never_within():
+    found = figure("x", Printed(1.0, 0.1), {}, diverged=5)
+    assert (found.verdict, found.seeds, found.diverged) == ("no", 0, 5)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=6), st.floats(0, 5))
+def test_a_larger_printed_std_never_turns_within_into_no(values, std):
+    tight, wide = (figure("x", Printed(0.5, s), seeds(*values)).verdict for s in (std, 2 * std))
+    assert (tight, wide) != ("within", "no")
+
+
+def test_an_order_holds_where_the_whole_interval_lies_below_0():
+    found = order("a < b", "", seeds(1, 2, 3), seeds(2, 3, 5))
+    assert (found.verdict, found.note, found.seeds) == ("ordering", "3 of 3 pairs", 3)
+    assert found.low <= found.ours <= found.high < 0
+
+
+@pytest.mark.parametrize("worse", [(0.5, 1.5, 2.5), (1.0, 2.0, 3.0), (2.0, 1.0, 3.0)])
+def test_an_order_that_is_reversed_equal_or_mixed_does_not_hold(worse):
+    assert order("a < b", "", seeds(1.0, 2.0, 3.0), seeds(*worse)).verdict == "no"
+
+
+def test_an_order_over_one_pair_does_not_hold():
+    assert order("a < b", "", seeds(1.0), seeds(2.0)).verdict == "no"
+
+
+@pytest.mark.parametrize(
+    ("value", "printed", "fits"),
+    [
+        (Fraction(262_144), "262.1K", True),
+        (Fraction(262_144), "262.2K", False),
+        (80_740_352, "80.7M", True),
+        (80_740_352, "80.6M", False),
+        (Fraction(270_336, 532_480), "50.8%", True),
+        (1540, "1540", True),
+        (1541, "1540", False),
+        (3.19e4, "3.19e4", True),
+        (Fraction(5, 2), "2", True),
+        (Fraction(5, 2), "3", True),
+    ],
+)
+def test_a_constant_is_right_if_it_rounds_to_what_is_printed(value, printed, fits):
+    """Half-way numbers may be rounded either way."""
+    assert constant("x", printed, value).verdict == ("within" if fits else "no")
+
+
+def test_what_is_no_number_cannot_be_a_printed_one():
+    with pytest.raises(ValueError, match="'about 5' is not a printed number"):
+        rounds_to(5, "about 5")
+
+
+def test_what_was_not_run_says_why():
+    found = unknown("x", "95 %", "give a model")
+    assert (found.verdict, found.note, math.isnan(found.ours)) == ("not run", "give a model", True)

@@ -1,0 +1,92 @@
+"""The model studies: not run without a model, orderings with any, figures with the paper's own."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from zocosmo_paper.item import Evidence
+from zocosmo_paper.items.models import DIAGNOSTICS, ITEMS, MATCHING, SCHEDULING, SHORT, STUDIES, TOPOLOGY
+from zocosmo_paper.model import QWEN, At, D, values
+from zocosmo_paper.plans import config_text
+from zocosmo_paper.run import reproduce
+
+SETTINGS = [
+    "problem.task=toy", "problem.rank=64", "problem.device=cpu", "problem.threads=1", "problem.dtype=float32",
+    "problem.queries=fused", "problem.batch=1", "problem.max_tokens=16", "problem.train_rows=16",
+    "problem.validation_rows=4", "rounds=2", "checkpoints=[1, 2]",
+]  # fmt: skip
+
+
+def log_of(study, accuracy):
+    """A log with one row at every place of a study; `accuracy` of seed s by method."""
+    places = dict.fromkeys(at for order in study.orders for at in (order.better, order.worse))
+    spots = dict.fromkeys((at.graph, at.method) for at in places)
+    rows = [
+        {"trial": 5 * k + s, "problem": "llm", "graph": graph, "method": method, "seed": str(s), "round": 100,
+         "bits": float(SHORT), "accuracy": accuracy(method, s), "local": 1.0 - accuracy(method, s) / 10,
+         "objective": 1.0, "disagreement": 4.0 * D, "diverged": False}
+        for k, (graph, method) in enumerate(spots) for s in range(5)
+    ]  # fmt: skip
+    return {f"model/{study.configs[0]}": pd.DataFrame(rows)}
+
+
+def found(study, model, accuracy=lambda method, s: 0.6):
+    item = next(item for item in ITEMS if item.name == study.name)
+    logs = log_of(study, accuracy) if model else {}
+    return {claim.words: claim for claim in item.find(Evidence(logs, None, Path(), model)).claims}
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.name)
+def test_without_a_model_nothing_is_run_and_the_command_is_there(item):
+    claims = item.find(Evidence({}, None, Path())).claims
+    assert claims
+    assert {claim.verdict for claim in claims} == {"not run"}
+    assert all(claim.note.startswith("run: zocosmo ") for claim in claims)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_every_config_is_there(study):
+    assert all("[" in config_text(f"model/{name}") for name in study.configs)
+
+
+def test_an_ordering_is_tried_with_any_model():
+    ahead = found(DIAGNOSTICS, "tiny", lambda method, s: 0.6 + 0.01 * s + 0.1 * (method == "ZO-COSMO"))
+    behind = found(DIAGNOSTICS, "tiny", lambda method, s: 0.6 + 0.01 * s - 0.1 * (method == "ZO-COSMO"))
+    words = "values alone beat explicit indices"
+    assert (ahead[words].verdict, behind[words].verdict) == ("ordering", "no")
+
+
+def test_figures_are_held_against_no_other_model():
+    words = "accuracy (%) at the budget, ZO-COSMO"
+    assert found(DIAGNOSTICS, "tiny")[words].verdict == "not run"
+    assert found(DIAGNOSTICS, QWEN, lambda method, s: 0.66)[words].verdict == "within"
+    assert found(DIAGNOSTICS, QWEN, lambda method, s: 0.72)[words].verdict == "no"
+
+
+def test_a_log_without_a_place_says_so():
+    claim = found(MATCHING, QWEN)["S is more accurate than G"]
+    assert (claim.verdict, "no round 1540 of edge_local decay=drop" in claim.note) == ("not run", True)
+
+
+def test_units_are_the_papers():
+    """Accuracy in per cent; RMS is √(disagreement / d) = √4."""
+    logs = list(log_of(TOPOLOGY, lambda method, s: 0.5).values())
+    assert set(values(At("ring n=4", "cosmo"), logs)[0].values()) == {50.0}
+    assert set(values(At("ring n=4", "cosmo", "rms"), logs)[0].values()) == {2.0}
+
+
+def test_a_tiny_model_runs_a_study_to_its_verdicts(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from llm.tiny import tiny_folder
+
+    model = tiny_folder(tmp_path / "tiny", "qwen2")
+    given = [f"problem.model={model}", *SETTINGS]
+    (result,) = reproduce([SCHEDULING.name], tmp_path / "out", seeds=2, given=given)
+    claim = next(claim for claim in result.findings.claims if "matching has less NLL" in claim.words)
+    assert claim.verdict in ("ordering", "no")
+    assert math.isfinite(claim.ours)
+    assert claim.seeds == 2
+    assert result.command.startswith(f"zocosmo reproduce qwen-scheduling --seeds 2 --model {model} --set ")

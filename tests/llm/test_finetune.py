@@ -254,7 +254,7 @@ def test_divergence_is_one_line_with_the_last_good_adapter(run, tmp_path, monkey
     assert err.splitlines()[-1].startswith(
         "zocosmo: diverged by round 6: the loss is no finite number, from 0.69"
     )
-    assert "the last good adapter is a/adapter-4; lower eta (now 20), and start anew with --replace" in err
+    assert "the last good adapter is a/adapter-4; lower eta (now 20), and start over with --replace" in err
     assert sorted(path.name for path in (tmp_path / "a").glob("adapter*")) == ["adapter-2", "adapter-4"]
     assert run("finetune --out a --resume")[::2] == (2, err.splitlines()[-1] + "\n")  # it stays so
 
@@ -296,7 +296,7 @@ MISTAKES = {
     "--task long.yaml": "the word ' unbelievable' is",
     "--task empty.yaml": "empty.jsonl",
     "--set problem.rnak=3": "unknown key 'rnak' in problem, did you mean 'rank'?",
-    "--every 3": "4 rounds are no multiple of 3, and the last 1 would not be run; take 3 or 6 rounds",
+    "--every 3": "4 rounds are not a multiple of 3, and the last 1 would not be run; take 3 or 6 rounds",
     "--dtype float8": "dtype 'float8' is not known; choose from float32",
     "--set rank": "--set rank: expected KEY=VALUE with dots in the key",
     "--set problem=3": "--set problem=3: problem must be a mapping, got 3",
@@ -336,7 +336,7 @@ def test_a_config_of_several_trials_is_for_zocosmo_run(run, tmp_path):
     code, _, err = run("finetune mine.yaml --q 64 --eta 1 --mu 0.1 --set problem.train_rows=32")
     assert (code, err) == (
         2,
-        "zocosmo: mine.yaml:1: finetune runs one trial, and here are 2; use zocosmo run\n",
+        "zocosmo: mine.yaml:1: finetune runs one trial, and the config has 2; use zocosmo run\n",
     )
 
 

@@ -61,7 +61,9 @@ class Company:
             if time.monotonic() - since > self.job.join_within:
                 raise PeerLost(
                     f"rank {missing[0]} neither answered within {self.job.join_within:g} s nor is known to "
-                    "be lost; end it, and start this process again"
+                    "be lost; end it, and start this process again",
+                    rank=missing[0],
+                    waited=self.job.join_within,
                 )
             time.sleep(POLL)
         self._starting = False
@@ -70,7 +72,10 @@ class Company:
         """Whether round t, which begins now, is done together with a peer; connects to one that came back."""
         if self._given_up_by is not None:
             raise PeerLost(
-                f"rank {self._given_up_by} gave this process up before round {t}; start it again to come back"
+                f"rank {self._given_up_by} gave this process up before round {t}; "
+                "start it again to come back",
+                rank=int(self._given_up_by),
+                t=t,
             )
         with self._lock:
             self._round = t

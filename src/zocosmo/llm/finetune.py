@@ -131,11 +131,11 @@ def _last_words(plan: Plan, out: Path, before: dict[str, Any], after: dict[str, 
         advice = (
             "take dtype float32 or bfloat16" if dtype == "float16" else "look at the model and its weights"
         )
-        return f"the loss is {loss:.4g} before any round, in {dtype}; {advice}, and start anew with --replace"
+        return f"the loss is {loss:.4g} before any round, in {dtype}; {advice}, and start over with --replace"
     kept = numbered(out)
     left = f"the last good adapter is {kept[-1]}" if kept else "there was no good checkpoint before it"
     what = "is no finite number" if not math.isfinite(loss) else f"is {loss:.4g}"
     return (
         f"diverged by round {after['round']}: the loss {what}, from {before['objective']:.4g} at the start; "
-        f"{left}; lower eta (now {method.eta:g}), and start anew with --replace"
+        f"{left}; lower eta (now {method.eta:g}), and start over with --replace"
     )

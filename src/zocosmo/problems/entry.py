@@ -178,7 +178,7 @@ def _snapshot(node: int, loss: Any) -> Any:
         return json.loads(json.dumps(state))
     except (TypeError, ValueError) as error:
         found = f"node {node}: state_dict gave what JSON cannot hold: {brief(str(error))}"
-        raise OracleError(f"{found}; return numbers, text, lists and mappings") from None
+        raise OracleError(f"{found}; return numbers, text, lists and mappings", node=node) from None
 
 
 def _guarded(node: int, what: str, call: Callable[[], Any]) -> Any:
@@ -187,7 +187,9 @@ def _guarded(node: int, what: str, call: Callable[[], Any]) -> Any:
         return call()
     except Exception as error:
         said = f"{type(error).__name__}: {brief(str(error))}"
-        raise OracleError(f"node {node}: {what} raised {said}; make it work for every node") from error
+        raise OracleError(
+            f"node {node}: {what} raised {said}; make it work for every node", node=node
+        ) from error
 
 
 def _never(x: Values) -> float:

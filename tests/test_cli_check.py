@@ -107,4 +107,4 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_measured(run
     monkeypatch.setattr("zocosmo.checks.check_plans", lambda *_, **__: pytest.fail("measured"))
     code, _, err = run("check", "small.yaml", "--out", "small.yaml")
     assert (code, err.count("\n")) == (2, 1)
-    assert "--out small.yaml is no folder" in err
+    assert "--out small.yaml cannot be made" in err

@@ -157,7 +157,7 @@ def test_a_config_is_not_replaced_but_an_older_block_is(run, tmp_path):
 
 
 def test_a_search_that_is_watched_says_what_it_does(run, monkeypatch):
-    monkeypatch.setattr("zocosmo.cli.schedule.is_watched", lambda: True)
+    monkeypatch.setattr("zocosmo.cli.common.sys.stderr.isatty", lambda: True, raising=False)
     assert "searching the laws of 4 nodes" in run("--graph path --nodes 4")[2]
 
 

@@ -16,7 +16,7 @@ CHECKPOINTS = 20  # wanted; their number must divide the rounds
 def as_config(
     setting: Setting, proposal: Suggestion, graph: dict[str, Any], method: dict[str, Any], rounds: int
 ) -> str:
-    """A config of the proposal, with the noise of the loss, so that training logs the signal-to-noise ratio."""
+    """A config of the proposal, with the noise of the loss, so that training logs its signal-to-noise."""
     usual = asdict(setting_of())
     problem = {"kind": "llm", "model": setting.model, "task": setting.task, "batch": setting.batch}
     problem |= {key: value for key, value in asdict(setting).items() if value != usual[key]}

@@ -99,7 +99,7 @@ BAD = {
     "--command 'cat {file}' --rounds 1 --d 2 --workers 0": "workers must be 1 or more",
     "--command 'cat {file}' --rounds 1 --d 2 --nodes 0": "--nodes must be 1 or more, got 0",
     "--command 'cat {file}' --rounds 1 --d 2 --out .": "--out . cannot be written; name a file",
-    "--command 'cat {file}' --rounds 1 --d 2 --reach far": "--reach is a number, or one for each",
+    "--command 'cat {file}' --rounds 1 --d 2 --reach far": "--reach takes numbers separated by commas",
     "--command 'cat {file}' --rounds 1 --d 2 --wire f8": "wire 'f8' is not known",
     "--command 'cat {file}' --rounds 1 --d 2 --set passes": "--set takes a further field of the method",
     "--command 'cat {file}' --rounds 1 --d 2 --set seed=3": "--set takes a further field of the method",

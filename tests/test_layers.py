@@ -48,7 +48,7 @@ EXCEPTIONS = {
 }
 
 OUTSIDE = {
-    **dict.fromkeys(("state", "oracle", "traffic", "channel", "rounds", "sim"), {"numpy"}),
+    **{name: {"numpy"} for name in ("state", "oracle", "traffic", "channel", "rounds", "sim")},
     "theory": {"numpy", "scipy", "networkx"},
     "core": {"numpy", "google_crc32c"},
     "graphs": {"numpy", "networkx"},

@@ -150,8 +150,11 @@ class Show:
     """Progress on stderr: a bar on a terminal, and a line at every checkpoint."""
 
     def __init__(self, rounds: int, n: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
         self.rounds, self.n = rounds, n
-        self._bar = _bar()
+        text = TextColumn("rounds  {task.fields[note]}  {task.fields[bits]} Mbit/node")
+        self._bar = stderr_bar(BarColumn(), MofNCompleteColumn(), text, TimeRemainingColumn())
         self._task = self._bar.add_task("", total=rounds, note="", bits="0")
         self._began: tuple[int, float] | None = None
 
@@ -190,13 +193,6 @@ class Show:
         first, began = self._began
         left = (now - began) / max(t - first, 1) * (self.rounds - t)
         return f"{int(left) // 60}:{int(left) % 60:02d} left" if t < self.rounds else ""
-
-
-def _bar() -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    text = TextColumn("rounds  {task.fields[note]}  {task.fields[bits]} Mbit/node")
-    return stderr_bar(BarColumn(), MofNCompleteColumn(), text, TimeRemainingColumn())
 
 
 def is_terminal() -> bool:

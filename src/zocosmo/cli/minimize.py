@@ -145,15 +145,12 @@ def _check_out(out: Path | None) -> None:
 
 
 def _reach(text: str) -> float | list[float]:
-    try:
-        parts = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--reach is a number, or one for each coordinate: 0.1,2,3; got {text!r}") from None
+    parts = _floats("--reach", text)
     return parts[0] if len(parts) == 1 else parts
 
 
 def _start(x0: str | None, d: int | None, start: float) -> list[float]:
-    """From --x0, or --d times --start."""
+    """The start from --x0, or --d times --start."""
     if x0 is None:
         if d is None or d < 1:
             raise InputError(f"give --d, a whole number from 1 on, or --x0; got --d {d}")
@@ -164,15 +161,17 @@ def _start(x0: str | None, d: int | None, start: float) -> list[float]:
             text = Path(x0[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"--x0 file {x0[1:]} cannot be read: {error}") from None
-    try:
-        first = [float(part) for part in text.replace(",", " ").split()]
-    except ValueError as error:
-        raise InputError(
-            f"--x0 must be numbers separated by commas, or @ and a file of them: {error}"
-        ) from None
+    first = _floats("--x0", text)
     if not first or (d is not None and d != len(first)):
         raise InputError(f"--x0 has {len(first)} numbers" + ("" if d is None else f", but --d is {d}"))
     return first
+
+
+def _floats(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise InputError(f"{option} takes numbers separated by commas, such as 0.1,2,3: {error}") from None
 
 
 class _Bar:

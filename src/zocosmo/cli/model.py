@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from zocosmo.cli.common import app, is_watched, output, say, show_help
+from zocosmo.cli.common import app, is_watched, output, say, show_help, stderr_bar
 
 if TYPE_CHECKING:
     from zocosmo.llm.fetch import Show
@@ -106,14 +106,12 @@ def model_remove(name: NameArgument) -> None:
 
 @contextmanager
 def _bar() -> Iterator["Show | None"]:
-    """A bar on stderr, if that is a terminal; it stays, unlike other bars."""
+    """A bar on stderr, if that is a terminal."""
     if not is_watched():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with stderr_bar(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task("", start=True, visible=False)
         yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)

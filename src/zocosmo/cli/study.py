@@ -13,7 +13,7 @@ from rich.table import Table
 from zocosmo.cli.common import app, output, say, stderr_bar
 from zocosmo.cli.options import RUNS, StudyOptions, as_line, taking
 from zocosmo.errors import InputError, check_known
-from zocosmo.files import replace_file
+from zocosmo.files import write_text
 
 if TYPE_CHECKING:
     from zocosmo.experiments.plan import Plan
@@ -123,7 +123,7 @@ def table(
     elif to is None:
         print(text, end="")
     else:
-        replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+        write_text(to, text)
 
 
 @app.command()

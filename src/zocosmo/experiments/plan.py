@@ -143,7 +143,7 @@ def _guard(config: Config, given: dict[str, float] | None) -> Guard | None:
     """The guard of the step size, if the plan has one."""
     if given is None:
         return None
-    check_keys(config, ("guard",), given, _fields(Guard))
+    check_keys(config, ("guard",), given, _parameters(Guard))
     return cast("Guard", at(config, ("guard",), Guard, **given))
 
 
@@ -307,20 +307,12 @@ def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, 
 
 def method_fields(kind: type[Method]) -> dict[str, tuple[Any, Any]]:
     """Parameters of a method: name → type and default."""
-    return {**_fields(kind), "decay": (dict[str, Any], {"kind": "constant"})}
-
-
-def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
-    """Fields of a dataclass: name → type and default."""
-    return {
-        f.name: (f.type, ... if f.default is dataclasses.MISSING else f.default)
-        for f in dataclasses.fields(kind)
-    }
+    return {**_parameters(kind), "decay": (dict[str, Any], {"kind": "constant"})}
 
 
 def _decay(config: Config, where: Where, given: dict[str, Any]) -> Any:
     kind = _pick(config, where, given, "decay", DECAYS)
-    fields = _fields(kind)
+    fields = _parameters(kind)
     check_keys(config, where, given, {**fields, "kind": (str, ...)})
     checked = check_fields(config, where, {k: v for k, v in given.items() if k != "kind"}, fields)
     return at(config, where, kind, **checked)
@@ -338,12 +330,13 @@ def _pick(config: Config, where: Where, given: Any, what: str, table: Mapping[st
 
 
 def _parameters(builder: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Parameters of a builder that a config may set: all but the `n` and `seed` of a problem."""
+    """Parameters that a config may set: name → type and default. `n` and `seed` of a problem are not set."""
+    hidden = ("n", "seed") if builder in PROBLEMS.values() else ()
     given = inspect.signature(builder).parameters.values()
     return {
         p.name: (p.annotation, ... if p.default is p.empty else p.default)
         for p in given
-        if not (builder in PROBLEMS.values() and p.name in ("n", "seed"))
+        if p.name not in hidden
     }
 
 

@@ -266,19 +266,13 @@ def _put_all(data: dict[str, Any], changes: Changes) -> None:
 
 def _put(data: Any, where: Where, value: Any) -> None:
     """Set an entry; missing mappings on the way are added."""
-    shown = ".".join(map(str, where))
-    for key in where[:-1]:
-        if isinstance(data, dict):
-            data = data.setdefault(key, {})
-        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data = data[key]
-        else:
-            raise InputError(f"there is no place {shown!r} in the config; name one such as problem.rank")
-    last: Any = where[-1]
-    if isinstance(data, dict) or (isinstance(data, list) and isinstance(last, int) and last < len(data)):
-        data[last] = value
-    else:
-        raise InputError(f"there is no place {shown!r} in the config; name one such as problem.rank")
+    try:
+        for key in where[:-1]:
+            data = data.setdefault(key, {}) if isinstance(data, dict) else data[key]
+        data[where[-1]] = value
+    except (LookupError, TypeError):
+        shown = ".".join(map(str, where))
+        raise InputError(f"the config has no entry {shown!r}; name one such as problem.rank") from None
 
 
 def first_method(data: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_the_plan_is_that_of_a_file_with_the_same_words(study):
     [
         ("problem.dd=3", "--set problem.dd=3: unknown key 'dd' in problem, did you mean 'd'?"),
         ("problm.d=3", "--set problm.d=3: unknown key 'problm' in the file, did you mean 'problem'?"),
-        ("rounds=0", "--set rounds=0: rounds must be at least 1, got 0"),
+        ("rounds=0", "--set rounds=0: rounds must be 1 or more, got 0"),
         ("rounds=many", "--set rounds=many: rounds: "),
         ("rounds=true", "--set rounds=true:1: "),
         ("methods.2.q=1", "--set methods.2.q=1: methods has no entry '2'; it is 0 to 1, or *"),

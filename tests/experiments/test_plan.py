@@ -91,7 +91,7 @@ def test_the_fingerprint_is_of_the_content():
     [
         ("rounds: 40", "round: 40", "study.yaml:7: unknown key 'round' in the file, did you mean 'rounds'?"),
         ("rounds: 40\n", "", "study.yaml:1: the file lacks 'rounds'"),
-        ("rounds: 40", "rounds: 0", "study.yaml:7: rounds must be at least 1, got 0"),
+        ("rounds: 40", "rounds: 0", "study.yaml:7: rounds must be 1 or more, got 0"),
         ("rounds: 40", "rounds: many", "study.yaml:7: rounds: "),
         ("seeds: [1, 2, 3]", "seeds: []", "study.yaml:6: seeds is empty"),
         ("seeds: [1, 2, 3]", "seeds: [1, 1]", "study.yaml:6: seeds must differ"),
@@ -113,8 +113,8 @@ def test_the_fingerprint_is_of_the_content():
         ("budgets: [1000]", "rounds: 3", "study.yaml:8: key 'rounds' appears twice"),
         ("budgets: [1000]", "wire: tin", "study.yaml:8: wire: "),
         ("budgets: [1000]", "budgets: [1000", "study.yaml:9: not YAML"),
-        ("budgets: [1000]", "budgets: [-5]", "study.yaml:8: a budget is 0 bits or more"),
-        ("budgets: [1000]", "log_every: 41", "study.yaml:8: log_every lies between 1 and rounds = 40"),
+        ("budgets: [1000]", "budgets: [-5]", "study.yaml:8: a budget in bits must be 0 or more"),
+        ("budgets: [1000]", "log_every: 41", "study.yaml:8: log_every must be between 1 and 40"),
         ("budgets: [1000]", "wire: f64\ndtype: float32", "study.yaml:8: wire f64 spends 64 bits"),
         ("budgets: [1000]", "budgets: &x [*x]", "study.yaml:"),
         ("budgets: [1000]", "wire: !foo 3", "study.yaml:8: "),
@@ -129,7 +129,7 @@ def test_the_fingerprint_is_of_the_content():
         ("eta: [1e-2, 2e-2]", "label: x, eta: [1e-2, 2e-2]", "study.yaml:5: two entries are called 'x'"),
         ("{kind: ring, n: 4}", "{kind: ring, n: 4}, {kind: ring, n: 4}", "study.yaml:2: two entries"),
         ("mu: 1.0e-3}", "mu: 1.0e-3, problem: {kind: rosenbrock}}", "study.yaml:4: a method may change"),
-        ("n: 4}", "n: 200000}", "study.yaml:2: n lies between 1 and 20,000"),
+        ("n: 4}", "n: 200000}", "study.yaml:2: n must be between 1 and 20000"),
         ("d: 8", "d: 99999999999999999999", "study.yaml:1: "),
     ],
 )  # fmt: skip

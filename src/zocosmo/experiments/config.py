@@ -110,18 +110,16 @@ class Config:
             value = yaml.SafeLoader("").construct_object(node)
             str(value).encode()  # lone surrogates have no bytes
         except (yaml.YAMLError, ValueError):
-            raise self.fail(
-                where, f"{place(where)}: {node.value!r} cannot be read; put text in quotes"
-            ) from None
-        if isinstance(value, int | float) and (isinstance(value, bool) or ":" in node.value):
-            raise self.fail(
-                where, f"{place(where)}: YAML reads {node.value} as {value}; write a plain number"
-            )
-        if value is None or isinstance(value, int | float | str):
-            return value
-        raise self.fail(
-            where, f"{place(where)}: YAML reads {node.value} as a {type(value).__name__}; quote it"
-        )
+            wrong = f"{node.value!r} cannot be read; put text in quotes"
+        else:
+            is_number = isinstance(value, int | float)
+            if is_number and (isinstance(value, bool) or ":" in node.value):
+                wrong = f"YAML reads {node.value} as {value}; write a plain number"
+            elif is_number or value is None or isinstance(value, str):
+                return value
+            else:
+                wrong = f"YAML reads {node.value} as a {type(value).__name__}; quote it"
+        raise self.fail(where, f"{place(where)}: {wrong}")
 
 
 def check_keys(config: Config, where: Where, given: Any, known: Iterable[str]) -> dict[str, Any]:

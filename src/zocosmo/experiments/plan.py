@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from zocosmo.channel import WIRES, check_wire
 from zocosmo.core.tape import Seed
-from zocosmo.errors import InputError
+from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
 from zocosmo.graphs.listed import KEYS as LISTED_KEYS
@@ -153,18 +153,13 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
         if not top[key]:
             raise config.fail((key,), f"{key} is empty; list at least one")
     top["seeds"] = at(config, ("seeds",), spread_seeds, top["seeds"])
-    if top["rounds"] < 1:
-        raise config.fail(("rounds",), f"rounds must be at least 1, got {top['rounds']}")
+    at(config, ("rounds",), check_whole, "rounds", top["rounds"], 1)
     if top["checkpoints"]:
         _check_checkpoints(config, top)
     if top["log_every"] is None:
         top["log_every"] = min(10, top["rounds"])
-    if not 1 <= top["log_every"] <= top["rounds"]:
-        raise config.fail(
-            ("log_every",), f"log_every lies between 1 and rounds = {top['rounds']}, got {top['log_every']}"
-        )
-    if min(top["budgets"], default=0) < 0:
-        raise config.fail(("budgets",), f"a budget is 0 bits or more, got {min(top['budgets'])}")
+    at(config, ("log_every",), check_whole, "log_every", top["log_every"], 1, top["rounds"])
+    at(config, ("budgets",), check_whole, "a budget in bits", min(top["budgets"], default=0))
     if not top["diverged_above"] > 0:
         raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
     at(config, ("wire",), check_wire, top["wire"], top["dtype"])
@@ -259,8 +254,7 @@ def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, S
         spec = check_fields(config, where, chosen, {**fields, **named})
         if builder is by_edges:
             spec["n"] = at(config, where, by_edges, spec["edges"], spec["n"]).n
-        if not 1 <= spec["n"] <= MOST_NODES:
-            raise config.fail((*where, "n"), f"n lies between 1 and {MOST_NODES:,} nodes, got {spec['n']}")
+        at(config, (*where, "n"), check_whole, "n", spec["n"], 1, MOST_NODES)
         yield where, _spec(spec)
 
 

@@ -74,7 +74,7 @@ def test_another_study_is_not_overwritten_unasked(run, undrawn):
     run("tiny.yaml", "--processes", "1")
     other = ("tiny.yaml", "--processes", "1", "--set", "rounds=31")
     code, _, err = run(*other)
-    assert (code, "start anew with --replace" in err) == (2, True)
+    assert (code, "start over with --replace" in err) == (2, True)
     assert run(*other, "--replace")[0] == 0
 
 
@@ -91,5 +91,5 @@ def test_an_interrupt_says_how_to_go_on(tmp_path):
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "Go on with: zocosmo compare long.yaml --processes 1\n" in err
+    assert "Continue with: zocosmo compare long.yaml --processes 1\n" in err
     assert list((tmp_path / "runs/long/bowl/pilot/parts").glob("*.half.npz"))

@@ -16,7 +16,7 @@ from zocosmo.experiments.states import read_states
 
 torch = pytest.importorskip("torch")
 
-from zocosmo.dist import __main__ as child  # noqa: E402
+from zocosmo.cli import rank as child  # noqa: E402
 from zocosmo.dist import launch as launching  # noqa: E402
 from zocosmo.dist import rendezvous  # noqa: E402
 
@@ -149,8 +149,8 @@ def test_after_a_failure_the_hint_can_be_pasted(run, started, tmp_path):
     assert (code, out, err) == (5, "", "")  # nothing was begun
     (tmp_path / "a b" / "plan.json").write_text("{}")
     assert run("launch", "small.yaml", "--out", "a b", "--replace", "--csv")[2] == (
-        "zocosmo: what is done is kept. "
-        "Go on with: zocosmo launch small.yaml --out 'a b' --csv --nodes 3 --resume\n"
+        "zocosmo: finished work is kept. "
+        "Continue with: zocosmo launch small.yaml --out 'a b' --csv --nodes 3 --resume\n"
     )
 
 
@@ -170,7 +170,7 @@ def test_a_signal_ends_all_processes_and_the_study_can_go_on(tmp_path, number, c
     launched.send_signal(number)
     _, err = launched.communicate(timeout=60)
     assert launched.returncode == code
-    assert "Go on with: zocosmo launch long.yaml --out a --nodes 2 --resume\n" in err
+    assert "Continue with: zocosmo launch long.yaml --out a --nodes 2 --resume\n" in err
     assert not running_in(tmp_path)
 
 

@@ -99,7 +99,7 @@ BAD = {
     "--command 'cat {file}' --rounds 1 --d 2 --workers 0": "workers must be 1 or more",
     "--command 'cat {file}' --rounds 1 --d 2 --nodes 0": "--nodes must be 1 or more, got 0",
     "--command 'cat {file}' --rounds 1 --d 2 --out .": "--out . cannot be written; name a file",
-    "--command 'cat {file}' --rounds 1 --d 2 --reach far": "--reach is a number, or one for each",
+    "--command 'cat {file}' --rounds 1 --d 2 --reach far": "--reach takes numbers separated by commas",
     "--command 'cat {file}' --rounds 1 --d 2 --wire f8": "wire 'f8' is not known",
     "--command 'cat {file}' --rounds 1 --d 2 --set passes": "--set takes a further field of the method",
     "--command 'cat {file}' --rounds 1 --d 2 --set seed=3": "--set takes a further field of the method",
@@ -165,7 +165,7 @@ def test_the_result_is_printed_before_it_is_written(run, tmp_path, monkeypatch):
     def full(path, write):
         raise InputError("disk full")
 
-    monkeypatch.setattr("zocosmo.cli.minimize.replace_file", full)
+    monkeypatch.setattr("zocosmo.blackbox.report.write_text", full)
     words = ["--d", "1", "--rounds", "1", "--json", "--out", "r.json"]
     code, out, err = run("--command", AWK, *words, *FIXED)
     assert (code, json.loads(out)["nit"]) == (2, 1)
@@ -196,7 +196,7 @@ def test_the_bar_is_drawn_on_a_terminal_only(run, monkeypatch):
     quiet = run(*words)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setattr("zocosmo.cli.minimize.is_terminal", lambda: True)
+    monkeypatch.setattr("zocosmo.cli.common.is_watched", lambda: True)
     code, out, err = run(*words)
     assert (code, out) == quiet[:2]
     assert quiet[2] == ""

@@ -150,7 +150,7 @@ def test_a_figure_of_graphs_that_must_be_built(run, tmp_path):
         ("--d 10 --nodes 4 --budget 1M --latency 5M", "unit 'M'"),
         ("--d 10 --nodes 4 --budget 1M --bandwidth 0", "above 0"),
         ("--d 10 --nodes 1 --graph complete --budget 1M", "2 to 512 nodes, got 1"),
-        ("--d 10 --nodes 4", "--budget, bits per node, or --time"),
+        ("--d 10 --nodes 4", "give --budget (bits per node), --time"),
         ("--d 10 --budget 1M", "needs --nodes"),
         ("--d 10 --nodes 4 --budget 1M --graph web", "graph 'web' is not known"),
         ("--d 10 --nodes 5 --budget 1M --schedule alternating", "even number of nodes"),

@@ -157,7 +157,7 @@ def test_a_config_is_not_replaced_but_an_older_block_is(run, tmp_path):
 
 
 def test_a_search_that_is_watched_says_what_it_does(run, monkeypatch):
-    monkeypatch.setattr("zocosmo.cli.schedule.sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("zocosmo.cli.common.sys.stderr.isatty", lambda: True, raising=False)
     assert "searching the laws of 4 nodes" in run("--graph path --nodes 4")[2]
 
 
@@ -206,7 +206,7 @@ def test_a_figure_is_drawn(run, tmp_path):
         ("--graph ring --nodes 4 --out a.json", "--out ends in .yaml, got 'a.json'"),
         ("--graph ring --nodes 4 --out no/a.yaml", "folder no does not exist; make it first"),
         ("--graph 0-1,2-3", "the graph is not connected"),
-        ("--edges none.csv", "--edges none.csv cannot be read"),
+        ("--edges none.csv", "none.csv cannot be read"),
     ],
 )
 def test_mistakes_end_as_one_line(run, line, says):
@@ -219,11 +219,11 @@ def test_mistakes_end_as_one_line(run, line, says):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("bad.csv", "0,1\n1\n", "is no list of pairs of nodes"),
-        ("bad.csv", "0,1\n1,x\n", "is no list of pairs of nodes"),
+        ("bad.csv", "0,1\n1\n", "is not a list of pairs of nodes"),
+        ("bad.csv", "0,1\n1,x\n", "is not a list of pairs of nodes"),
         ("bad.csv", "", "has no edges; write one pair of nodes a line"),
-        ("bad.json", "{}", "is no list of pairs of nodes"),
-        ("bad.json", "[[0, 1], [1, null]]", "is no list of pairs of nodes"),
+        ("bad.json", "{}", "is not a list of pairs of nodes"),
+        ("bad.json", "[[0, 1], [1, null]]", "is not a list of pairs of nodes"),
         ("bad.json", '{"n": 0, "edges": [[0, 1]]}', "n must be 1 or more, got 0"),
         ("bad.json", "[[0, 1], [1, -2]]", "a node must be 0 or more, got -2"),
     ],

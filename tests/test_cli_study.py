@@ -44,7 +44,7 @@ def test_run_again_finds_the_log_done_and_says_so(run, how):
     assert again[:2] == first[:2]
     assert again[2] == (
         "zocosmo: runs/small is finished, so nothing was run; its results follow. "
-        "To run it again, start anew with --replace, or choose another --out\n"
+        "To run it again, start over with --replace, or choose another --out\n"
     )
     assert run("run", "small.yaml", "--replace") == first
 
@@ -116,7 +116,7 @@ def test_figures_are_drawn(run, tmp_path):
     ("line", "says"),
     [
         (["run", "none.yaml"], "none.yaml: there is no such file"),
-        (["run", "small.yaml", "--seeds", "5-1"], "seeds 5-1 must rise"),
+        (["run", "small.yaml", "--seeds", "5-1"], "seeds 5-1 must ascend"),
         (["run", "small.yaml", "--seeds", ","], "--seeds are whole numbers or ranges"),
         (["table", "small.yaml"], "run the study first"),
         (["table", "small.yaml", "--format", "html"], "format 'html' is not known"),

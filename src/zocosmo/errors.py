@@ -3,24 +3,26 @@
 ZocosmoError
 ├── InputError            an argument is out of range or of the wrong kind (also a ValueError)
 │   ├── GraphError        a graph, or a schedule on it, cannot be used
-│   └── ConfigError       a config file that cannot be a plan
-├── OracleError           a query that raised, hung, or gave no finite number
-├── MessageError          bytes from a peer that are refused whole (also a ValueError)
+│   ├── ConfigError       a config file cannot be a plan: source, line, key, missing, reason
+│   └── FolderError       a folder holds something other than this study: found, remedy
+├── OracleError           a query raised, hung, or gave no finite number: node, t, query, result
+├── MessageError          bytes from a peer are refused whole (also a ValueError)
 │   ├── TruncatedMessage  too short, or too long, for what they claim to be
 │   ├── CorruptMessage    the checksum or the content contradicts itself
 │   ├── ForeignMessage    well formed, but of another version, session, round or sender
-│   ├── NonFiniteMessage  values that are infinite or no numbers
+│   ├── NonFiniteMessage  values that are infinite or not numbers
 │   └── SealBroken        the seal does not fit: another key, a changed or a repeated message
-├── PeerLost              a peer that is gone, or kept us waiting past the deadline
-├── SupportMismatch       messages that do not cover what must be mixed
-└── ManifestMismatch      peers that do not agree on the session
+├── PeerLost              a peer is gone, or did not answer by the deadline: rank, t, waited
+├── WorkerKilled          a process that runs batches was killed
+├── SupportMismatch       messages do not cover what must be mixed
+└── ManifestMismatch      peers do not agree on the session
 
-A message says what was found and what to change, in one line.
+The text says what was found and what to change, in one line. What a caller may need from it is a field.
 """
 
 import operator
 from collections.abc import Collection
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 
 class ZocosmoError(Exception):
@@ -36,15 +38,45 @@ class GraphError(InputError):
 
 
 class ConfigError(InputError):
-    """A config file that cannot be a plan."""
+    """A config file cannot be a plan."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        source: str = "",
+        line: int | None = None,
+        key: tuple[str | int, ...] = (),
+        missing: str = "",
+    ) -> None:
+        place = source if line is None else f"{source}:{line}"
+        super().__init__(f"{place}: {reason}" if place else reason)
+        self.reason = reason
+        self.source = source  # a file, or the --set that the entry comes from
+        self.line = line
+        self.key = key  # keys and positions that lead to the entry
+        self.missing = missing  # a key that the entry lacks
+
+
+class FolderError(InputError):
+    """A folder holds something other than the study that is to run there."""
+
+    def __init__(self, found: str, remedy: str = "") -> None:
+        super().__init__(f"{found}; {remedy}" if remedy else found)
+        self.found, self.remedy = found, remedy
 
 
 class OracleError(ZocosmoError):
-    """A query that raised, hung, or gave no finite number; says which node, round and query."""
+    """A query raised, hung, or gave no finite number."""
+
+    def __init__(self, text: str, *, node: int | None = None, t: int | None = None, query: str = "") -> None:
+        super().__init__(text)
+        self.node, self.t, self.query = node, t, query
+        self.result: Any = None  # of `minimize`: what was reached before
 
 
 class MessageError(ZocosmoError, ValueError):
-    """Bytes from a peer that are refused whole; nothing of them is returned."""
+    """Bytes from a peer are refused whole; none of them is used."""
 
 
 class TruncatedMessage(MessageError):
@@ -60,7 +92,7 @@ class ForeignMessage(MessageError):
 
 
 class NonFiniteMessage(MessageError):
-    """Values that are infinite or no numbers: mixed once, they would be everywhere."""
+    """Values that are infinite or not numbers; mixing would spread them to every node."""
 
 
 class SealBroken(MessageError):
@@ -68,25 +100,35 @@ class SealBroken(MessageError):
 
 
 class PeerLost(ZocosmoError):
-    """A peer that is gone, or kept us waiting past the deadline; says who, in which round, how long."""
+    """A peer is gone, or did not answer by the deadline."""
+
+    def __init__(
+        self, text: str, *, rank: int | None = None, t: int | None = None, waited: float | None = None
+    ) -> None:
+        super().__init__(text)
+        self.rank, self.t, self.waited = rank, t, waited  # waited: seconds
+
+
+class WorkerKilled(ZocosmoError):
+    """A process that runs batches was killed."""
 
 
 class SupportMismatch(ZocosmoError):
-    """Messages that do not cover what must be mixed."""
+    """Messages do not cover what must be mixed."""
 
 
 class ManifestMismatch(ZocosmoError):
-    """Peers that do not agree on the session."""
+    """Peers do not agree on the session."""
 
 
 def check_known(what: str, given: str, known: Collection[str]) -> None:
-    """Refuse a name that is in no table, and say which are."""
+    """Refuse a name that is not in the table, and list those that are."""
     if given not in known:
         raise InputError(f"{what} {given!r} is not known; choose from {', '.join(known)}")
 
 
 def check_whole(what: str, given: SupportsIndex, least: int = 0, most: int | None = None) -> int:
-    """A whole number within bounds, NumPy's included, as Python's own."""
+    """A whole number within bounds as a Python int; NumPy integers are accepted."""
     if type(given) is int and least <= given <= (given if most is None else most):  # nearly always
         return given
     try:

@@ -1,8 +1,10 @@
 """Atomic writes: a file appears complete or not at all."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from zocosmo.errors import InputError
 
@@ -22,6 +24,20 @@ def replace_file(to: Path, write: Callable[[Path], object]) -> None:
         raise InputError(f"{to} cannot be written: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_text(to: Path, text: str) -> None:
+    """Write a file of UTF-8 text."""
+    replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def finite_or_null(thing: Any) -> Any:
+    """The same mappings and lists with None for floats that are not finite, which JSON cannot hold."""
+    if isinstance(thing, dict):
+        return {name: finite_or_null(part) for name, part in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [finite_or_null(part) for part in thing]
+    return None if isinstance(thing, float) and not math.isfinite(thing) else thing
 
 
 def _flush_folder(folder: Path) -> None:

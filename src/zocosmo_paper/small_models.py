@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from zocosmo.sim.guard import Guard, Seen
 
 from zocosmo.core.message import CODECS
 from zocosmo.log import read_log
 from zocosmo.report.budget import cell
 from zocosmo.report.curves import figure
 from zocosmo.report.stats import Interval, paired_interval
-from zocosmo.sim.guard import Guard, Seen
 
 ARMS = {
     "sst2-i": "edge-local I",

@@ -102,7 +102,7 @@ BAD = {  # what is changed: to what, and what is said; the line is that of the c
     "budgets: [1_000, 3_000]": ("budgets: {cup: [1]}", "unknown key 'cup' in budgets"),
     "[1_000, 3_000]": ("[0, 3_000]", "budgets of bowl must be 1 or more, got 0"),
     "queries: 40": ("queries: 0", "queries of bowl must be 1 or more, got 0"),
-    "log_every: 5": ("log_every: 31", "log_every lies between 1 and rounds = 30, got 31"),
+    "log_every: 5": ("log_every: 31", "log_every must be between 1 and 30, got 31"),
     "  bowl:": ("  bo/wl:", "names of problems may have letters"),
 }
 

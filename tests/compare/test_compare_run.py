@@ -158,7 +158,7 @@ def test_a_comparison_that_was_stopped_goes_on_to_the_same_bytes(done, undrawn, 
 
 
 def test_another_config_needs_another_folder(done):
-    with pytest.raises(InputError, match="another plan; choose another --out, or start anew with --replace"):
+    with pytest.raises(InputError, match="another plan; choose another --out, or start over with --replace"):
         compare(read(), done[0])
 
 

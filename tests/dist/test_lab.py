@@ -261,7 +261,8 @@ def test_nothing_is_left_when_the_caller_is_killed():
             sleeper = hosts.run(0, ["sleep", "60"])
             print(json.dumps([hosts.names, hosts.switch_name, sleeper.pid, hosts._switch.pid]), flush=True)
             os.kill(os.getpid(), signal.SIGKILL)"""
-    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    places = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    here = {**os.environ, "PYTHONPATH": places}
     caller = subprocess.run([sys.executable, "-c", program], env=here, stdout=subprocess.PIPE, check=False)
     names, switch_name, *processes = json.loads(caller.stdout)
     assert caller.returncode == -signal.SIGKILL

@@ -152,7 +152,7 @@ def test_all_ranks_that_differ_are_named(said):
     ("name", "words"),
     [
         ("another", "holds a study of another plan"),
-        ("stopped", "holds a study that was stopped; go on with --resume"),
+        ("stopped", "holds a study that was stopped; continue it with --resume"),
         ("crowd", "3 processes for 2 nodes; start at most one"),
     ],
 )

@@ -77,7 +77,7 @@ def test_what_a_compressor_can_be_charged_under_is_its_own():
 
 def test_all_beside_one_of_them_is_one_too_many():
     text = STUDY.replace("codec: all", "codec: [all, delta]")
-    with pytest.raises(ConfigError, match=r"study\.yaml:4: two entries are both called 'cosmo delta'"):
+    with pytest.raises(ConfigError, match=r"study\.yaml:4: two entries are called 'cosmo delta'"):
         plan("cosmo", text)
 
 

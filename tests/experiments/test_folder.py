@@ -14,7 +14,7 @@ import pytest
 from experiments.test_run import STUDY, plan
 from zocosmo.errors import InputError
 from zocosmo.experiments import run as running
-from zocosmo.experiments.folder import Folder, Part
+from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.run import run_plan
 from zocosmo.log import make_header, read_log
 
@@ -29,7 +29,7 @@ def columns_of(number):
 
 
 def test_a_part_comes_back_as_it_was(tmp_path):
-    part = Part(tmp_path / "0001", "stamp")
+    part = FolderPart(tmp_path / "0001", "stamp")
     part.save("done", columns_of(3))
     found = part.load("done")
     assert found.keys() == columns_of(3).keys()
@@ -38,8 +38,8 @@ def test_a_part_comes_back_as_it_was(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None, "cut"])
 def test_a_damaged_or_foreign_part_counts_for_nothing(tmp_path, content):
-    part, file = Part(tmp_path / "0001", "stamp"), tmp_path / "0001.done.npz"
-    Part(tmp_path / "0001", "another").save("done", columns_of(3))
+    part, file = FolderPart(tmp_path / "0001", "stamp"), tmp_path / "0001.done.npz"
+    FolderPart(tmp_path / "0001", "another").save("done", columns_of(3))
     if content == "cut":
         part.save("done", columns_of(3))
         file.write_bytes(file.read_bytes()[:-30])

@@ -59,12 +59,12 @@ def test_the_plan_is_that_of_a_file_with_the_same_words(study):
     [
         ("problem.dd=3", "--set problem.dd=3: unknown key 'dd' in problem, did you mean 'd'?"),
         ("problm.d=3", "--set problm.d=3: unknown key 'problm' in the file, did you mean 'problem'?"),
-        ("rounds=0", "--set rounds=0: rounds must be at least 1, got 0"),
+        ("rounds=0", "--set rounds=0: rounds must be 1 or more, got 0"),
         ("rounds=many", "--set rounds=many: rounds: "),
         ("rounds=true", "--set rounds=true:1: "),
         ("methods.2.q=1", "--set methods.2.q=1: methods has no entry '2'; it is 0 to 1, or *"),
         ("methods.x.q=1", "--set methods.x.q=1: methods has no entry 'x'"),
-        ("rounds.x=1", "--set rounds.x=1: rounds is no mapping"),
+        ("rounds.x=1", "--set rounds.x=1: rounds is not a mapping"),
         ("rounds", "--set rounds: expected KEY=VALUE"),
         ("=3", "--set =3: expected KEY=VALUE"),
         ("a..b=3", "--set a..b=3: expected KEY=VALUE"),
@@ -138,7 +138,7 @@ def test_checkpoints_are_part_of_what_a_plan_is_and_silent_where_there_are_none(
         ("[0, 3]", "checkpoints ascend from 1 to rounds = 12"),
         ("[3, 13]", "checkpoints ascend from 1 to rounds = 12"),
         ("[5, 3]", "checkpoints ascend from 1 to rounds = 12"),
-        ("[3]\nlog_every: 2", "checkpoints stand in place of log_every; leave one of them out"),
+        ("[3]\nlog_every: 2", "checkpoints replace log_every; leave one of them out"),
         ("3", "checkpoints: "),
     ],
 )

@@ -80,7 +80,7 @@ def test_exact_turns_all_guards_off(model):
     "text", ["problem.clip=0.5", "guard.by=0.1", "methods.0.decay.kind=cosine", "guard=null"]
 )
 def test_exact_and_a_guard_are_not_both_meant(text):
-    with pytest.raises(InputError, match=f"^--exact turns guards off, and --set {text} sets one; leave out"):
+    with pytest.raises(InputError, match=f"^--exact turns guards off, and --set {text} sets one; leave one"):
         open_recipe(None, {}, ["rounds=8", text], exact=True)
 
 
@@ -251,10 +251,8 @@ def test_divergence_is_one_line_with_the_last_good_adapter(run, tmp_path, monkey
     monkeypatch.setattr(LanguageModel, "slopes", wild)
     code, out, err = run(f"finetune --model tiny {LINE} --rounds 8 --out a")
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith(
-        "zocosmo: diverged by round 6: the loss is no finite number, from 0.69"
-    )
-    assert "the last good adapter is a/adapter-4; lower eta (now 20), and start anew with --replace" in err
+    assert err.splitlines()[-1].startswith("zocosmo: diverged by round 6: the loss is not finite, from 0.69")
+    assert "the last good adapter is a/adapter-4; lower eta (now 20), and start over with --replace" in err
     assert sorted(path.name for path in (tmp_path / "a").glob("adapter*")) == ["adapter-2", "adapter-4"]
     assert run("finetune --out a --resume")[::2] == (2, err.splitlines()[-1] + "\n")  # it stays so
 
@@ -264,7 +262,7 @@ def test_a_loss_that_is_no_number_at_the_start_is_said_before_any_round(tmp_path
     broken = tiny_model()
     broken.model.norm.weight.data[:] = torch.nan
     broken.save_pretrained(folder)
-    with pytest.raises(OracleError, match="the loss is nan before any round, in float32; look at the model"):
+    with pytest.raises(OracleError, match="the loss is nan before any round, in float32; check the model"):
         tuned(folder, tmp_path / "a")
     assert read_log(tmp_path / "a" / "log.parquet").rows["round"].tolist() == [0]
 
@@ -296,7 +294,7 @@ MISTAKES = {
     "--task long.yaml": "the word ' unbelievable' is",
     "--task empty.yaml": "empty.jsonl",
     "--set problem.rnak=3": "unknown key 'rnak' in problem, did you mean 'rank'?",
-    "--every 3": "4 rounds are no multiple of 3, and the last 1 would not be run; take 3 or 6 rounds",
+    "--every 3": "4 rounds are not a multiple of 3, and the last 1 would not be run; take 3 or 6 rounds",
     "--dtype float8": "dtype 'float8' is not known; choose from float32",
     "--set rank": "--set rank: expected KEY=VALUE with dots in the key",
     "--set problem=3": "--set problem=3: problem must be a mapping, got 3",
@@ -336,7 +334,7 @@ def test_a_config_of_several_trials_is_for_zocosmo_run(run, tmp_path):
     code, _, err = run("finetune mine.yaml --q 64 --eta 1 --mu 0.1 --set problem.train_rows=32")
     assert (code, err) == (
         2,
-        "zocosmo: mine.yaml:1: finetune runs one trial, and here are 2; use zocosmo run\n",
+        "zocosmo: mine.yaml:1: finetune runs one trial, and the config has 2; use zocosmo run\n",
     )
 
 

@@ -12,7 +12,6 @@ pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 
 from llm.tiny import tiny_folder  # noqa: E402
-from zocosmo.cli.probe import _every, as_report  # noqa: E402
 from zocosmo.errors import InputError, OracleError  # noqa: E402
 from zocosmo.experiments.plan import load_plan  # noqa: E402
 from zocosmo.llm.backbone import Backbone  # noqa: E402
@@ -29,6 +28,8 @@ from zocosmo.llm.probe import (  # noqa: E402
     suggest,
     suggest_for,
 )
+from zocosmo.llm.probe_config import checkpoint_every  # noqa: E402
+from zocosmo.llm.probe_report import as_report  # noqa: E402
 from zocosmo.llm.subject import Subject  # noqa: E402
 from zocosmo.llm.survey import Level, Survey, pick_level, read_levels  # noqa: E402
 
@@ -317,7 +318,7 @@ def test_eta_is_for_the_rounds_of_the_config_that_is_written(run, tmp_path):
 @pytest.mark.parametrize(("rounds", "every"), [(1540, 77), (1, 1), (8, 1), (770, 35), (1543, 1543)])
 def test_checkpoints_of_a_config_end_with_its_rounds(rounds, every):
     """About 20 of them; a prime number of rounds has only its end."""
-    assert _every(rounds) == every
+    assert checkpoint_every(rounds) == every
 
 
 def test_a_hopeless_choice_ends_with_exit_code_1_and_writes_no_config(run, tmp_path):

@@ -345,6 +345,21 @@ def test_what_is_remembered_comes_back_to_the_bit(make):
     assert all((first.snapshot()[k] == v).all() for k, v in second.snapshot().items())
 
 
+@pytest.mark.parametrize("queries", [ONE_BY_ONE, FUSED])
+def test_a_run_restored_in_the_middle_is_the_uninterrupted_one(make, queries):
+    """On a ring of three a node is asked in two rounds of three: after 18 the clip has begun."""
+    method = EdgeLocal(q=Q, eta=20.0, mu=MU, beta=0.5)
+    run = run_of(make(queries=queries, clip=0.6), method, ring(3))
+    straight, resumed = (Simulation([run], dtype="float32", codecs=["values", "indexed"]) for _ in range(2))
+    advance(straight, 18)
+    resumed.restore({name: array.copy() for name, array in straight.arrays().items()})
+    measured = [advance(each, 9).checkpoint() for each in (straight, resumed)]
+    kept = [{name: array.tobytes() for name, array in each.arrays().items()} for each in (straight, resumed)]
+    assert kept[0] == kept[1]
+    assert [now.objective.tobytes() for now in measured] == [measured[0].objective.tobytes()] * 2
+    assert straight.problem.record.cut.sum() > 0
+
+
 @pytest.mark.parametrize(
     ("method", "each"),
     [(Cosmo(q=Q, eta=20.0, mu=MU, beta=0.5), 6), (EdgeLocal(q=Q, eta=20.0, mu=MU, beta=0.5), 4)],

@@ -132,7 +132,7 @@ def test_noise_that_is_given_stays(smollm2):
 # A run that is finished
 
 SMALL = "--rounds 2 --set problem.train_rows=64 --set problem.validation_rows=8 --set problem.threads=1"
-FINISHED = "is finished, so nothing was run; its results follow. To run it again, start anew with --replace"
+FINISHED = "is finished, so nothing was run; its results follow. To run it again, start over with --replace"
 
 
 def test_a_finished_run_says_so_and_shows_its_results_again(run):
@@ -158,7 +158,7 @@ def test_a_run_with_numbers_of_its_user_is_not_taken_for_one_that_finds_them(run
     assert run(f"{line} --eta 1 --mu 0.01")[0] == 0
     code, out, err = run(line)
     assert (code, out) == (2, "")
-    assert "a holds a run with numbers that were given; name them (--eta 1.0 --mu 0.01)" in err
+    assert "a holds a run whose eta and mu were given; give them again (--eta 1.0 --mu 0.01)" in err
 
 
 def test_a_folder_without_numbers_is_refused_before_the_probe(run, tmp_path, monkeypatch):
@@ -166,7 +166,7 @@ def test_a_folder_without_numbers_is_refused_before_the_probe(run, tmp_path, mon
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "plan.json").write_text("{}")
     code, _, err = run(f"finetune --model tiny {SMALL} --out a")
-    assert (code, err.startswith("zocosmo: a holds a run, and no config that tells its eta")) == (2, True)
+    assert (code, err.startswith("zocosmo: a holds a run but no config with its eta")) == (2, True)
 
 
 def test_a_file_in_place_of_the_folder_is_refused(run, tmp_path):

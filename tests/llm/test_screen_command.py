@@ -76,14 +76,14 @@ def test_the_same_as_json(run):
 def test_no_task_may_be_eligible(run, tmp_path):
     write_task(tmp_path, "easy", 10, WORDS, share=1.0)
     code, out, _ = run("screen --model tiny --tasks easy.yaml")
-    assert (code, out.splitlines()[-1]) == (0, "no task is eligible; try other tasks, or another model")
+    assert (code, out.splitlines()[-1]) == (0, "no task is eligible; try other tasks or another model")
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("--model ./nowhere --tasks few.yaml", "model folder './nowhere' does not exist"),
-        ("--model tiny --tasks ,", "--tasks names no task; give some, such as qnli,boolq,mrpc,rte"),
+        ("--model tiny --tasks ,", "--tasks is empty; give names such as qnli,boolq,mrpc,rte"),
         ("--model tiny --tasks nothing", "task 'nothing' is not known"),
         ("--model tiny --tasks few.yaml --batch 0", "rows in a batch must be 1 or more, got 0"),
         ("--model tiny --tasks few.yaml --dtype half", "dtype 'half' is not known"),

@@ -112,11 +112,11 @@ def test_half_of_the_factors_that_start_random_stay_and_those_at_zero_all_move(m
 
 def test_a_process_draws_for_the_same_matrices_as_the_simulator(make):
     run = Run(METHODS["subcge"](eta=ETA, mu=0.01, rank=3), ring(3), make(), 1)
-    here = SimpleNamespace(
-        nodes=np.array([0, 2]), dtype=np.dtype("float32")
-    )  # of a channel, all it reads yet
+    here = SimpleNamespace(  # of a channel, all it reads yet
+        nodes=np.array([0, 2]), dtype=np.dtype("float32"), graphs=[run.graph]
+    )
     drawn, whole = Host(run, here).draw(), Simulation([run], dtype="float32").draws.at(0)
     assert drawn.u.signs.tobytes() == whole.u.signs[:, [0, 2]].tobytes()
-    assert [side.shape[-1] for side in drawn.shared] == [
+    assert [side.shape[-1] for side in drawn.spaces] == [
         size for shape in run.problem.shapes for size in shape
     ]

@@ -280,7 +280,8 @@ def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trainer")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(N)]
     command = [sys.executable, *launch, trainer_driver.__file__, str(folder)]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    places = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads((folder / f"found.{rank}").read_text(encoding="utf-8")) for rank in range(N)]

@@ -51,7 +51,8 @@ class Asked(NamedTuple):
 
     def error(self, found: str, remedy: str) -> OracleError:
         who = "all nodes" if self.node is None else f"node {self.node}"
-        return OracleError(f"{who}, round {self.t}, {self.where}: {found}; {remedy}")
+        text = f"{who}, round {self.t}, {self.where}: {found}; {remedy}"
+        return OracleError(text, node=self.node, t=self.t, query=self.where)
 
     def shaped(self, answers: Values, shape: tuple[int, ...]) -> Values:
         if answers.shape == shape and answers.dtype.kind in "iuf":

@@ -106,6 +106,11 @@ def minimize(
         raise
 
 
+def reached(error: BaseException) -> "OptimizeResult | None":
+    """What `minimize` had reached when it raised this error; None for an error from elsewhere."""
+    return vars(error).get("result")
+
+
 def complete_method(
     method: str | Method,
     given: Mapping[str, Any],

@@ -287,8 +287,12 @@ class Optimizer:
             raise InputError(f"tell takes numbers of shape (2, {n}), got {values.dtype} of {values.shape}")
         for query, node in np.argwhere(~np.isfinite(values) & active).tolist():
             sign, found = "+−"[query], values[query, node]
+            where = f"query x {sign} μu"
             raise OracleError(
-                f"node {node}, round {self.t}, query x {sign} μu: the loss is {found:g}; tell a finite number"
+                f"node {node}, round {self.t}, {where}: the loss is {found:g}; tell a finite number",
+                node=node,
+                t=self.t,
+                query=where,
             )
         kept: Values = np.where(active, values, 0).astype(np.float64)
         return kept

@@ -5,11 +5,11 @@ Results go to stdout. A user's mistake ends as one line on stderr and exit code 
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-import zocosmo.cli.check  # each registers its commands
+import zocosmo.cli.check  # each module registers its commands
 import zocosmo.cli.compare
 import zocosmo.cli.dist
 import zocosmo.cli.finetune
@@ -23,12 +23,10 @@ import zocosmo.cli.screen
 import zocosmo.cli.study
 import zocosmo.cli.tape  # noqa: F401
 from zocosmo._version import __version__
-from zocosmo.cli.common import app, show_help
+from zocosmo.cli.common import UserMistake, app, show_help
 from zocosmo.errors import ZocosmoError
 
 __all__ = ["app", "main"]
-
-UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry a click of its own
 
 
 @app.callback()
@@ -43,7 +41,7 @@ def root(
 
 
 def main() -> None:
-    """Run the command; turn every mistake of the user's into one line and exit code 2."""
+    """Run the command; a user's mistake is one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
@@ -52,8 +50,8 @@ def main() -> None:
     except (ZocosmoError, UserMistake) as error:
         code = _refuse(error.format_message() if isinstance(error, UserMistake) else str(error))
     except MemoryError:
-        code = _refuse("not enough memory for that; ask for less")
-    except BrokenPipeError:  # the reader has seen enough
+        code = _refuse("not enough memory; use smaller sizes")
+    except BrokenPipeError:  # the reader closed the pipe, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:

@@ -1,9 +1,13 @@
-"""What all commands share: the application, options, how text becomes seeds, numbers and graphs."""
+"""What all commands share: the application, output, and parsers of seeds, numbers and graphs."""
 
 import json
 import re
+import signal
 import sys
-from typing import Annotated, Any
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,8 +17,15 @@ from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges, is_edges
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 WIDTH = 120  # columns, where the output is not a terminal
 MOST_NODES = 2_000
+LLM_PACKAGES = ("torch", "transformers", "peft", "safetensors")
+ENDING = (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGTERM, signal.SIGHUP)
+
+UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry its own click
 
 app = typer.Typer(
     cls=Commands,
@@ -28,6 +39,7 @@ app = typer.Typer(
 DOption = Annotated[int, typer.Option("--d", help="Dimension of the shared vector.")]
 QOption = Annotated[int, typer.Option("--q", help="Coordinates in a support.")]
 SeedOption = Annotated[str, typer.Option(help="A whole number, any text, or hex: and 64 digits.")]
+GRAPH_HELP = f"{', '.join(GRAPHS)}; or edges such as 0-1,1-2."
 
 
 def show_help(context: typer.Context) -> None:
@@ -36,7 +48,7 @@ def show_help(context: typer.Context) -> None:
 
 
 def output() -> Console:
-    """Where tables go: as wide as the terminal, or as a fixed page."""
+    """The console for tables: as wide as the terminal, or WIDTH columns."""
     return Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
@@ -44,8 +56,56 @@ def print_json(result: dict[str, Any]) -> None:
     print(json.dumps(result))
 
 
+def say(text: str) -> None:
+    print(f"zocosmo: {text}", file=sys.stderr, flush=True)
+
+
+def is_watched() -> bool:
+    """Whether stderr is a terminal, so that a bar can be drawn."""
+    return sys.stderr.isatty()
+
+
+def stderr_bar(*columns: Any) -> "Progress":
+    """A progress bar on stderr that is removed at the end; it draws nothing if stderr is not a terminal."""
+    from rich.progress import Progress
+
+    console = Console(stderr=True, highlight=False)
+    return Progress(*columns, console=console, transient=True, disable=not is_watched())
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP raise KeyboardInterrupt, so that children end too; yields the signals received."""
+    received: list[int] = []
+
+    def end(number: int, frame: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before = {number: signal.signal(number, end) for number in ENDING}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def needing_llm(command: str) -> Iterator[None]:
+    """Turn a missing package of the `llm` extra into the line that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in LLM_PACKAGES:
+            raise
+        raise InputError(f'{command} needs {error.name}; run: pip install "zocosmo[llm]"') from None
+
+
 def as_seed(text: str) -> Seed:
-    """Text is its own seed, and so is a number: the tape reads an integer as its decimals."""
+    """Text or a number is taken as it is: the tape reads an integer as its decimals."""
     if not text.startswith("hex:"):
         return text
     try:
@@ -60,17 +120,36 @@ def as_numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+def as_fields(texts: Sequence[str], what: str, taken: Collection[str]) -> dict[str, Any]:
+    """NAME=VALUE of --set: numbers as numbers, anything else as text; `what` describes the names."""
+    out: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or name in taken:
+            raise InputError(f"--set takes {what}; got {text!r}")
+        try:
+            out[name] = json.loads(value)
+        except ValueError:
+            out[name] = value
+    return out
+
+
+def graph_options(kind: str, *, p: float, degree: int, seed: Any) -> dict[str, Any]:
+    """The parameters of a graph beside its number of nodes."""
+    options: dict[str, dict[str, Any]] = {
+        "erdos_renyi": {"p": p, "seed": seed},
+        "random_regular": {"degree": degree, "seed": seed},
+        "small_world": {"k": degree, "p": p, "seed": seed},
+    }
+    return options.get(kind, {})
+
+
 def as_graph(text: str, n: int | None, *, p: float, degree: int, seed: Seed, option: str = "--n") -> Graph:
-    """A graph by its name, or by its edges: 0-1,1-2. `option` is what the command calls n."""
+    """A graph by its name, or by its edges: 0-1,1-2. `option` is the command's option for n."""
     if is_edges(text):
         return by_edges(text, n)
     check_known("graph", text, GRAPHS)
     if n is None:
         raise InputError(f"graph {text!r} needs {option}, the number of nodes; or give edges such as 0-1,1-2")
     check_whole(option, n, 1, MOST_NODES)
-    options: dict[str, dict[str, Any]] = {
-        "erdos_renyi": {"p": p, "seed": seed},
-        "random_regular": {"degree": degree, "seed": seed},
-        "small_world": {"k": degree, "p": p, "seed": seed},
-    }
-    return GRAPHS[text](n, **options.get(text, {}))
+    return GRAPHS[text](n, **graph_options(text, p=p, degree=degree, seed=seed))

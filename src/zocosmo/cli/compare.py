@@ -1,8 +1,6 @@
 """zocosmo compare: all methods on all problems of a config, tuned alike, at equal bits and equal queries."""
 
 import os
-import shlex
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zocosmo.cli.common import app
-from zocosmo.cli.options import ConfigArgument, OutOption, ReplaceOption, SetOption, as_line
-from zocosmo.cli.study import RUNS, progress
-from zocosmo.errors import InputError, ZocosmoError, check_known, check_whole
+from zocosmo.cli.options import RUNS, ConfigArgument, OutOption, ReplaceOption, SetOption, as_line
+from zocosmo.cli.study import progress, say_stopped
+from zocosmo.errors import InputError, WorkerKilled, check_known, check_whole
 
 if TYPE_CHECKING:
     from zocosmo.compare.tables import ContestResult
@@ -32,9 +30,9 @@ def compare_command(
     fmt: Annotated[str, typer.Option("--format", help="text, markdown, csv or latex.")] = "text",
     settings: Annotated[bool, typer.Option("--settings", help="Show the chosen settings too.")] = False,
 ) -> None:
-    """Tune every method alike on pilot seeds, run the chosen settings on the study's, and compare.
+    """Tune every method alike on pilot seeds, run the chosen settings on the study's seeds, and compare.
 
-    Writes tables, settings.csv and field.png into the folder. A second call goes on where one was stopped.
+    Writes tables, settings.csv and field.png into the folder. If stopped, run it again to continue.
 
     Example: zocosmo compare configs/field.yaml
     """
@@ -50,16 +48,17 @@ def compare_command(
     try:
         results = compare(comparison, folder, processes=processes, replace_old=replace, watched=progress)
     except KeyboardInterrupt:
-        again = shlex.join(["zocosmo", "compare", *as_line(context, "replace")])
-        print(f"zocosmo: stopped; what is done is kept. Go on with: {again}", file=sys.stderr)
+        say_stopped(["zocosmo", "compare", *as_line(context, "replace")])
         raise
-    except ZocosmoError as error:
-        raise type(error)(str(error).replace("go on with --resume, with", "call this again, with")) from None
+    except WorkerKilled:
+        raise WorkerKilled(
+            "a process was killed, perhaps for lack of memory; run this again with fewer --processes"
+        ) from None
     show(results, folder, fmt, settings=settings)
 
 
 def show(results: Sequence["ContestResult"], folder: Path, fmt: str, *, settings: bool) -> None:
-    """All tables, then where they are."""
+    """Print all tables, then the files they are in."""
     from zocosmo.compare.run import FIGURES, grids
     from zocosmo.compare.winners import winners_grid
     from zocosmo.report.tables import render_grid

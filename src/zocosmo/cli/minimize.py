@@ -1,32 +1,33 @@
 """zocosmo minimize: a black box behind a command line."""
 
 import inspect
-import json
 import math
 import os
-import signal
-import sys
-import threading
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from zocosmo.cli.common import SeedOption, app, as_graph, as_seed, output, print_json
+from zocosmo.cli.common import (
+    GRAPH_HELP,
+    SeedOption,
+    app,
+    as_fields,
+    as_graph,
+    as_seed,
+    ended_by_signals,
+    output,
+    print_json,
+    stderr_bar,
+)
 from zocosmo.errors import InputError, check_whole
-from zocosmo.files import replace_file
-from zocosmo.graphs.graph import GRAPHS
 
-OptimizeResult = Any  # SciPy's; imported by nobody here, so that help stays quick
+OptimizeResult = Any  # SciPy's, not imported here, so that --help is quick
 
 ProgramOption = Annotated[
     str, typer.Option(help="Program for one query, with {x} or {file}, {node}, {round}; prints the loss.")
 ]
-GraphOption = Annotated[
-    str | None, typer.Option(help=f"{', '.join(GRAPHS)}; or edges such as 0-1,1-2.  [default: ring]")
-]
+GraphOption = Annotated[str | None, typer.Option(help=f"{GRAPH_HELP}  [default: ring]")]
 ReachOption = Annotated[
     str | None, typer.Option(help="How far probes for eta and mu may move a coordinate: 0.1 or 0.1,2,….")
 ]
@@ -66,12 +67,13 @@ def minimize(
     out: Annotated[Path | None, typer.Option(help="Also write the result and its log as JSON.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Minimise what a program prints, over several nodes; q, eta and mu are suggested where not given.
+    """Minimise the loss that a program prints, over several nodes; suggests q, eta and mu if not given.
 
     \b
     Example: zocosmo minimize --command 'awk "{s += ($1-3)^2} END {print s}" {file}' --d 4 --rounds 100
     """
     from zocosmo.blackbox.commands import Command
+    from zocosmo.blackbox.report import as_report, result_table, write_result
 
     if rounds is None and budget is None:
         raise InputError("say when to stop: give --rounds, --budget (payload bits per node), or both")
@@ -94,64 +96,46 @@ def minimize(
     if as_json:
         print_json(report)
     else:
-        _show(report)
-    _write(out, result)
+        output().print(result_table(report))
+    if out is not None:
+        write_result(out, result)
     if not result.success:
         raise typer.Exit(1)
 
 
 def _schedule(text: str) -> str | dict[str, Any]:
-    """A name, or the matchings and weights of a file that `zocosmo schedule --out` wrote."""
+    """A name, or the matchings and weights of a file."""
     if Path(text).suffix not in (".yaml", ".yml"):
         return text
-    from zocosmo.experiments.config import Config
+    from zocosmo.experiments.config import load_schedule
 
-    found = Config.load(Path(text)).data
-    graphs = found.get("graphs") if isinstance(found, dict) else None
-    entry = graphs[0] if isinstance(graphs, list) and graphs else found
-    listed = entry.get("schedule") if isinstance(entry, dict) else None
-    if not isinstance(listed, dict):
-        raise InputError(f"--schedule {text} has no matchings; zocosmo schedule --out {text} writes them")
-    return listed
+    return load_schedule(Path(text))
 
 
 def _run(
     oracle: Any, first: list[float], choices: dict[str, Any], more: list[str], out: Path | None
 ) -> OptimizeResult:
-    """The run itself; where it is broken off, what was reached is written all the same."""
+    """Run; if that is interrupted or fails, write what was reached and pass the error on."""
     from zocosmo.blackbox.minimize import minimize as run
+    from zocosmo.blackbox.minimize import reached
+    from zocosmo.blackbox.report import write_result
 
-    further = _further(more, inspect.signature(run).parameters)
-    try:
-        with _ended_by_signals(), _progress(choices["rounds"]) as tick:
-            return run(oracle, first, callback=tick, **choices, **further)
-    except BaseException as error:
-        if (partial := getattr(error, "result", None)) is not None:
-            _write(out, partial)
-        raise
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the run as an interrupt would: programs are killed, folders removed."""
-
-    def end(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), end) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
+    what = "a further field of the method, such as passes=2"
+    further = as_fields(more, what, inspect.signature(run).parameters)
+    with ended_by_signals() as received:
+        try:
+            with _Bar(choices["rounds"]) as tick:
+                return run(oracle, first, callback=tick, **choices, **further)
+        except BaseException as error:
+            if out is not None and (partial := reached(error)) is not None:
+                write_result(out, partial)
+            if received:
+                raise SystemExit(128 + received[0]) from None
+            raise
 
 
 def _check_out(out: Path | None) -> None:
-    """Before the run, not after it."""
+    """Refuse a file that cannot be written, before the run."""
     if out is None:
         return
     if not out.parent.is_dir():
@@ -160,56 +144,13 @@ def _check_out(out: Path | None) -> None:
         raise InputError(f"--out {out} cannot be written; name a file in a folder that can be")
 
 
-def _write(out: Path | None, result: OptimizeResult) -> None:
-    if out is None:
-        return
-    log, states = _plain(result.log.to_dict("records")), _plain(result.states.tolist())
-    text = json.dumps({**as_report(result), "states": states, "log": log}, indent=1)
-    replace_file(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
-
-
 def _reach(text: str) -> float | list[float]:
-    try:
-        parts = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--reach is a number, or one for each coordinate: 0.1,2,3; got {text!r}") from None
+    parts = _floats("--reach", text)
     return parts[0] if len(parts) == 1 else parts
 
 
-def _further(texts: list[str], taken: Collection[str]) -> dict[str, Any]:
-    """Of --set passes=2: numbers as numbers, anything else as text."""
-    further: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier() or name in taken:
-            raise InputError(f"--set takes a further field of the method, such as passes=2; got {text!r}")
-        try:
-            further[name] = json.loads(value)
-        except ValueError:
-            further[name] = value
-    return further
-
-
-def as_report(result: OptimizeResult) -> dict[str, Any]:
-    """A result as JSON can hold it: NaN becomes null."""
-    names = ("success", "status", "message", "fun", "nit", "nfev", "bits", "bits_by_kind", "disagreement")
-    settings = {name: getattr(result.method, name, None) for name in ("kind", "q", "eta", "mu", "beta")}
-    why = list(result.suggestion.reasons) if result.suggestion else []
-    about = {"method": settings, "suggested": why, "x": result.x.tolist()}
-    report: dict[str, Any] = _plain({**{name: result[name] for name in names}, **about})
-    return report
-
-
-def _plain(thing: Any) -> Any:
-    if isinstance(thing, dict):
-        return {name: _plain(part) for name, part in thing.items()}
-    if isinstance(thing, list):
-        return [_plain(part) for part in thing]
-    return None if isinstance(thing, float) and not math.isfinite(thing) else thing
-
-
 def _start(x0: str | None, d: int | None, start: float) -> list[float]:
-    """From --x0, or --d times --start."""
+    """The start from --x0, or --d times --start."""
     if x0 is None:
         if d is None or d < 1:
             raise InputError(f"give --d, a whole number from 1 on, or --x0; got --d {d}")
@@ -220,73 +161,37 @@ def _start(x0: str | None, d: int | None, start: float) -> list[float]:
             text = Path(x0[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"--x0 file {x0[1:]} cannot be read: {error}") from None
-    try:
-        first = [float(part) for part in text.replace(",", " ").split()]
-    except ValueError as error:
-        raise InputError(
-            f"--x0 must be numbers separated by commas, or @ and a file of them: {error}"
-        ) from None
+    first = _floats("--x0", text)
     if not first or (d is not None and d != len(first)):
         raise InputError(f"--x0 has {len(first)} numbers" + ("" if d is None else f", but --d is {d}"))
     return first
 
 
-def _progress(rounds: int | None) -> Any:
-    """A bar on stderr that a callback moves; nothing where stderr is no terminal."""
-    return _Bar(rounds) if is_terminal() else nullcontext(None)
-
-
-def is_terminal() -> bool:
-    return sys.stderr.isatty()
+def _floats(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise InputError(f"{option} takes numbers separated by commas, such as 0.1,2,3: {error}") from None
 
 
 class _Bar:
-    """The bar, and the callback that moves it."""
+    """A bar on stderr, and the callback that moves it."""
 
     def __init__(self, rounds: int | None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
         text = TextColumn(
             "round {task.completed}  loss {task.fields[loss]:.4g}  {task.fields[bits]:,.0f} bits"
         )
-        self.bar = Progress(
-            BarColumn(), text, TimeElapsedColumn(), console=Console(stderr=True), transient=True
-        )
+        self.bar = stderr_bar(BarColumn(), text, TimeElapsedColumn())
         self.task = self.bar.add_task("", total=rounds, loss=math.nan, bits=0.0)
 
-    def __enter__(self) -> "_Bar":
+    def __enter__(self) -> "_Bar | None":
         self.bar.start()
-        return self
+        return None if self.bar.disable else self
 
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
     def __call__(self, now: OptimizeResult) -> None:
         self.bar.update(self.task, completed=now.nit, loss=now.fun, bits=now.bits)
-
-
-def _show(report: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    method, x = report["method"], report["x"]
-    shown = ", ".join(f"{value:.6g}" for value in x[:8]) + (f", … ({len(x)} in all)" if len(x) > 8 else "")
-    settings = [
-        f"{name} = {method[name]:.6g}" for name in ("q", "eta", "mu", "beta") if method[name] is not None
-    ]
-    loss = "not measured" if report["fun"] is None else f"{report['fun']:.6g}"
-    apart = "not finite" if report["disagreement"] is None else f"{report['disagreement']:.3g}"
-    table = Table(show_header=False, box=None)
-    for name, text in (
-        ("loss at the average", loss),
-        ("x", shown),
-        ("disagreement", apart),
-        ("rounds", f"{report['nit']:,}"),
-        ("queries", f"{report['nfev']:,}"),
-        ("bits per node", f"{report['bits']:,.0f}"),
-        (method["kind"], ", ".join(settings)),
-        *(("suggested", reason) for reason in report["suggested"]),
-        ("ended", report["message"]),
-    ):
-        table.add_row(name, text)
-    output().print(table)

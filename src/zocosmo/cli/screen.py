@@ -1,6 +1,5 @@
-"""zocosmo screen: which task to study, by a rule that is fixed before any method runs."""
+"""zocosmo screen: choose a task by a rule fixed before any method runs."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from zocosmo.cli.common import app, output, print_json
+from zocosmo.cli.common import app, needing_llm, output, print_json, stderr_bar
 from zocosmo.cli.options import JsonOption
 from zocosmo.errors import InputError
 
@@ -21,35 +20,31 @@ TASKS = "qnli,boolq,mrpc,rte"
 
 @app.command()
 def screen(
-    model: Annotated[str, typer.Option(help="smollm2, a folder, or a name of the hub.")],
+    model: Annotated[str, typer.Option(help="smollm2, a folder, or a name on the hub.")],
     tasks: Annotated[str, typer.Option(help="Names or .yaml files, separated by commas.")] = TASKS,
     data: Annotated[
         str | None, typer.Option(help="Folder with TASK/validation.jsonl and train.jsonl.")
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32, tf32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ….")] = "auto",
-    max_tokens: Annotated[int, typer.Option(help="Longest prompt; longer ones are cut.")] = 256,
-    batch: Annotated[int, typer.Option(help="Examples in a forward.")] = 64,
+    max_tokens: Annotated[int, typer.Option(help="Maximum prompt length; longer ones are cut.")] = 256,
+    batch: Annotated[int, typer.Option(help="Examples per forward pass.")] = 64,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate the unmodified model on whole validation sets, and choose a task by the paper's rule.
 
-    Eligible are binary tasks with single-token words, at most 6000 validation rows, and an accuracy of 55 %
-    or more, but below 90 %; of these the one with the most rows is selected.
+    Eligible are binary tasks with single-token words, at most 6000 validation rows, and an accuracy of at
+    least 55 % and below 90 %; the one with the most rows is selected.
 
     Example: zocosmo screen --model smollm2 --tasks mrpc,rte --data data
     """
-    try:
+    with needing_llm("screen"):
         from zocosmo.llm.evaluate import score_tasks
-    except ModuleNotFoundError as error:
-        if error.name in ("torch", "transformers", "peft", "safetensors"):
-            raise InputError(f'screen needs {error.name}; run: pip install "zocosmo[llm]"') from None
-        raise
     from zocosmo.llm.screen import screen as judge
 
     names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
     if not names:
-        raise InputError(f"--tasks names no task; give some, such as {TASKS}")
+        raise InputError(f"--tasks is empty; give names such as {TASKS}")
     with _bar() as done:
         given = {"dtype": dtype, "device": device, "max_tokens": max_tokens, "each": batch}
         found = list(score_tasks(model, names, data, done=done, **given))  # type: ignore[arg-type]
@@ -91,22 +86,18 @@ def _show(verdicts: list["ScreenedTask"], scores: list["Scores | None"]) -> None
     output().print(table)
     chosen = _selected(verdicts)
     print(
-        "no task is eligible; try other tasks, or another model" if chosen is None else f"selected: {chosen}"
+        "no task is eligible; try other tasks or another model" if chosen is None else f"selected: {chosen}"
     )
 
 
 @contextmanager
 def _bar() -> Iterator["Done"]:
-    """A bar for each task on stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda task, rows, k: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """A bar for each task on stderr."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bars: dict[str, Any] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with stderr_bar(*columns) as progress:
 
         def done(task: str, rows: int, k: int) -> None:
             if task not in bars:

@@ -1,7 +1,6 @@
-"""zocosmo run, table, figure, methods, problems: from a config to a log to what people look at."""
+"""zocosmo run, table, figure, methods, problems, graphs: from a config to a log, tables and figures."""
 
 import inspect
-import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -11,25 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from zocosmo.cli.common import app, output
-from zocosmo.cli.options import (
-    ConfigArgument,
-    CsvOption,
-    OutOption,
-    ReplaceOption,
-    ResumeOption,
-    SeedsOption,
-    SetOption,
-)
+from zocosmo.cli.common import app, output, say, stderr_bar
+from zocosmo.cli.options import RUNS, StudyOptions, as_line, taking
 from zocosmo.errors import InputError, check_known
-from zocosmo.files import replace_file
+from zocosmo.files import write_text
 
 if TYPE_CHECKING:
     from zocosmo.experiments.plan import Plan
     from zocosmo.experiments.run import Tick
     from zocosmo.log import Log
-
-RUNS = Path("runs")  # where studies go, each in a folder named after its config
 
 Study = Annotated[Path, typer.Argument(help="A config that was run, its folder, or a log file.")]
 Metric = Annotated[
@@ -41,66 +30,63 @@ Bits = Annotated[
 
 
 @app.command()
+@taking(StudyOptions)
 def run(
-    config: ConfigArgument,
-    out: OutOption = None,
-    seeds: SeedsOption = "",
-    set_: SetOption = None,
-    resume: ResumeOption = False,
-    replace: ReplaceOption = False,
+    context: typer.Context,
+    options: StudyOptions,
     processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 1,
     states: Annotated[
         bool, typer.Option("--states", help="Keep the last states of all nodes in states.npz.")
     ] = False,
-    csv: CsvOption = False,
 ) -> None:
     """Run every trial of a config and write one log.
 
     Example: zocosmo run configs/rosenbrock.yaml
     """
-    from zocosmo.experiments.plan import load_plan
     from zocosmo.experiments.run import run_plan
     from zocosmo.log import has_log
 
-    plan = load_plan(config, as_seeds(seeds) if seeds else None, set_)
-    folder = RUNS / plan.name if out is None else out
-    finished = not replace and has_log(folder)
+    plan = options.plan()
+    folder = options.folder(plan)
+    finished = not options.replace and has_log(folder)
     with progress(plan) as tick:
         try:
             log = run_plan(
                 plan,
                 folder,
-                resume=resume,
-                replace_old=replace,
+                resume=options.resume,
+                replace_old=options.replace,
                 processes=processes,
                 tick=tick,
-                suffix=".csv" if csv else ".parquet",
+                suffix=options.suffix,
                 states=states,
             )
         except KeyboardInterrupt:
-            again = ["zocosmo", "run", str(config), "--out", str(folder), "--resume"]
-            again += [word for text in set_ or () for word in ("--set", text)]
-            again += ["--seeds", seeds] * bool(seeds) + ["--states"] * states + ["--csv"] * csv
-            print(f"zocosmo: stopped; what is done is kept. Go on with: {shlex.join(again)}", file=sys.stderr)
+            again = ["zocosmo", "run", *as_line(context, "out", "resume", "replace", "processes")]
+            say_stopped([*again, "--out", str(folder), "--resume"])
             raise
     if finished:
         say_finished(folder)
-    print(where(folder, log, csv=csv))
+    print(where(folder, log, options.suffix))
+
+
+def say_stopped(again: Sequence[str]) -> None:
+    """After an interrupt: the command that continues."""
+    say(f"stopped; finished work is kept. Continue with: {shlex.join(again)}")
 
 
 def say_finished(folder: Path) -> None:
-    """Of a study that is asked for again."""
-    print(
-        f"zocosmo: {folder} is finished, so nothing was run; its results follow. "
-        "To run it again, start anew with --replace, or choose another --out",
-        file=sys.stderr,
+    """For a study that was run before."""
+    say(
+        f"{folder} is finished, so nothing was run; its results follow. "
+        "To run it again, start over with --replace, or choose another --out"
     )
 
 
-def where(folder: Path, log: "Log", *, csv: bool) -> str:
-    """The file that a log is in, and what it holds."""
-    name, lost = "log.csv" if csv else "log.parquet", int(log.rows["diverged"].sum())
-    return f"{folder / name}: {log.rows['trial'].nunique()} trials, {lost} diverged, {len(log.rows)} rows"
+def where(folder: Path, log: "Log", suffix: str) -> str:
+    """The file of a log, and what it holds."""
+    trials, lost = log.rows["trial"].nunique(), int(log.rows["diverged"].sum())
+    return f"{folder / f'log{suffix}'}: {trials} trials, {lost} diverged, {len(log.rows)} rows"
 
 
 @app.command()
@@ -110,8 +96,10 @@ def table(
     metric: Metric = "objective",
     relative: Annotated[bool, typer.Option("--relative", help="Divide by the value at round 0.")] = False,
     rounds: Annotated[bool, typer.Option("--rounds", help="Show completed rounds too.")] = False,
-    last: Annotated[bool, typer.Option("--last", help="At the last checkpoint, whatever it cost.")] = False,
-    against: Annotated[str, typer.Option(help="A method: paired differences from it, with intervals.")] = "",
+    last: Annotated[bool, typer.Option("--last", help="At the last checkpoint, whatever its cost.")] = False,
+    against: Annotated[
+        str, typer.Option(help="A method: show paired differences from it, with intervals.")
+    ] = "",
     fmt: Annotated[str, typer.Option("--format", help="text, markdown, csv or latex.")] = "text",
     to: Annotated[Path | None, typer.Option(help="Write to a file instead.")] = None,
 ) -> None:
@@ -135,7 +123,7 @@ def table(
     elif to is None:
         print(text, end="")
     else:
-        replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+        write_text(to, text)
 
 
 @app.command()
@@ -239,7 +227,7 @@ def summary(thing: object) -> str:
 
 
 def find_log(study: Path) -> "Log":
-    """The log of a config that was run, of a folder, or the file itself; budgets are today's."""
+    """The log of a config, of a folder, or the file itself; budgets come from the config as it is now."""
     from zocosmo.log import FORMATS, read_log
 
     if study.suffix in FORMATS:
@@ -251,14 +239,14 @@ def find_log(study: Path) -> "Log":
     found = [folder / f"log{suffix}" for suffix in FORMATS if (folder / f"log{suffix}").exists()]
     if found:
         log = read_log(found[0])
-        return _of_today(study, log) if is_config else log
-    unfinished = " (it was stopped; go on with --resume)" if (folder / "plan.json").exists() else ""
+        return _with_budgets(study, log) if is_config else log
+    unfinished = " (it was stopped; continue with --resume)" if (folder / "plan.json").exists() else ""
     again = f"zocosmo run {study}" if is_config else f"zocosmo run CONFIG --out {folder}"
     raise InputError(f"there is no log in {folder}{unfinished}; run the study first: {again}")
 
 
-def _of_today(study: Path, log: "Log") -> "Log":
-    """The log of a config, if the config still asks for it; other seeds and other budgets may do."""
+def _with_budgets(study: Path, log: "Log") -> "Log":
+    """The log with the budgets of its config, which may differ only in seeds and budgets since the run."""
     from zocosmo.experiments.plan import load_plan
 
     now, then = load_plan(study).config, log.header["config"]
@@ -271,32 +259,20 @@ def _of_today(study: Path, log: "Log") -> "Log":
     return log._replace(header={**log.header, "config": dict(now)})
 
 
-def as_seeds(text: str) -> list[int | str]:
-    """1,2,3 or 1-40, or both."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch(r"[0-9]{1,18}|[0-9]{1,9}-[0-9]{1,9}", part) for part in parts):
-        raise InputError(f"--seeds are whole numbers or ranges, such as 1,2,3 or 1-40; got {text!r}")
-    return [int(part) if part.isdecimal() else part for part in parts]
-
-
 class progress:  # noqa: N801 — used as a function
-    """A live line on stderr while a plan runs: node-rounds a second, best objective, bits, time left."""
+    """A bar on stderr while a plan runs: node-rounds per second, best objective, bits, time left."""
 
     def __init__(self, plan: "Plan") -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-        total = plan.last * sum(dict(trial.graph)["n"] for trial in plan.trials)
-        self._bar = Progress(
+        self._bar = stderr_bar(
             TextColumn(plan.name),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %  {task.fields[rate]} node-rounds/s"),
             TextColumn("best {task.fields[best]}  {task.fields[bits]} bits/node  {task.fields[note]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
         )
+        total = plan.node_rounds
         self._task = self._bar.add_task("run", total=total, rate="–", best="–", bits="–", note="")
         self._done: dict[int, int] = {}
         self._best = float("inf")

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from zocosmo.cli.common import (
+    GRAPH_HELP,
     DOption,
     QOption,
     SeedOption,
@@ -15,11 +16,11 @@ from zocosmo.cli.common import (
     print_json,
     show_help,
 )
+from zocosmo.cli.options import DegreeOption, ProbabilityOption
 from zocosmo.core.balanced import balanced_support
 from zocosmo.core.support import SupportRule, check_size, draw_signs, draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_known, check_whole
-from zocosmo.graphs.graph import GRAPHS
 from zocosmo.graphs.matching import SCHEDULES, matching
 
 MOST_PRINTED = 10_000_000  # coordinates or signs
@@ -71,15 +72,15 @@ def tape_signs(q: QOption, ids: IdsOption = "0", seed: SeedOption = "0") -> None
 
 @tape_app.command("matching")
 def tape_matching(
-    graph: Annotated[str, typer.Option(help=f"{', '.join(GRAPHS)}; or edges such as 0-1,1-2.")],
+    graph: Annotated[str, typer.Option(help=GRAPH_HELP)],
     schedule: Annotated[str, typer.Option(help=f"{', '.join(SCHEDULES)}.")],
     n: Annotated[int | None, typer.Option("--n", help="Number of nodes; not needed with edges.")] = None,
     round_: Annotated[int, typer.Option("--round", help="The round t.")] = 0,
-    p: Annotated[float, typer.Option("--p", help="Probability of an edge, or of rewiring one.")] = 0.4,
-    degree: Annotated[int, typer.Option(help="Degree in random_regular and small_world.")] = 4,
+    p: ProbabilityOption = 0.4,
+    degree: DegreeOption = 4,
     seed: SeedOption = "0",
 ) -> None:
-    """Print the pairs of one round, and who idles.
+    """Print the pairs of one round, and the nodes that idle.
 
     Example: zocosmo tape matching --graph ring --n 6 --round 3 --schedule iid
     """

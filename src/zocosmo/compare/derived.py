@@ -17,12 +17,12 @@ class Derived(Config):
             self.lines |= _moved(source.lines, there, here)
             self.overrides |= _moved(source.overrides, there, here)
 
-    def fail(self, where: Where, message: str) -> ConfigError:
+    def fail(self, key: Where, reason: str, *, missing: str = "") -> ConfigError:
         """The error, with list entries numbered as in the file."""
         for here, there in self._sources.items():
-            if isinstance(here[-1], int) and where[: len(here)] == here:
-                message = message.replace(place(here), place(there))
-        return super().fail(where, message)
+            if isinstance(here[-1], int) and key[: len(here)] == here:
+                reason = reason.replace(place(here), place(there))
+        return super().fail(key, reason, missing=missing)
 
 
 def _moved(entries: Mapping[Where, Any], there: Where, here: Where) -> dict[Where, Any]:

@@ -61,7 +61,9 @@ class Company:
             if time.monotonic() - since > self.job.join_within:
                 raise PeerLost(
                     f"rank {missing[0]} did not answer within {self.job.join_within:g} s and is not known to "
-                    "be lost; stop it, and start this process again"
+                    "be lost; stop it, and start this process again",
+                    rank=missing[0],
+                    waited=self.job.join_within,
                 )
             time.sleep(POLL)
         self._starting = False
@@ -70,7 +72,9 @@ class Company:
         """Whether a peer takes part in round t, which begins now; connects to a restarted peer."""
         if self._given_up_by is not None:
             raise PeerLost(
-                f"rank {self._given_up_by} declared this process lost before round {t}; start it again"
+                f"rank {self._given_up_by} declared this process lost before round {t}; start it again",
+                rank=int(self._given_up_by),
+                t=t,
             )
         with self._lock:
             self._round = t

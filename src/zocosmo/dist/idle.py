@@ -158,7 +158,9 @@ class IdleStudy(Study):
             if now - moved > self.links.deadline.seconds:
                 raise PeerLost(
                     f"rank 0, which writes the log, was silent for {now - moved:.1f} s after the last round; "
-                    "go on with --resume"
+                    "go on with --resume",
+                    rank=0,
+                    waited=now - moved,
                 )
             time.sleep(POLL)
 

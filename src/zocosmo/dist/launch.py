@@ -1,4 +1,4 @@
-"""zocosmo launch: all processes of a study on this machine, and a store for them that only it can reach."""
+"""Start all processes of a study on this machine, with a store that only this machine can reach."""
 
 import os
 import socket
@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # as torchrun; no warnings of torch's store
-GRACE = 5.0  # seconds that processes have to end by themselves once one has failed
+QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}  # as torchrun sets; no warnings from torch's store
+GRACE = 5.0  # seconds in which processes may end by themselves after one has failed
 
 Process = subprocess.Popen[bytes]
 
 
 class LocalStore:
-    """A store of torch's, listening on 127.0.0.1 alone."""
+    """A torch store that listens on 127.0.0.1 only."""
 
     def __init__(self) -> None:
         import torch.distributed
@@ -40,12 +43,12 @@ class LocalStore:
 def launch(
     command: Sequence[str], world: int, *, restarts: int = 0, env: dict[str, str] | None = None
 ) -> int:
-    """Run `command` in `world` processes, again up to `restarts` times if one fails; gives the exit code.
+    """Run `command` in `world` processes, up to `restarts` times more if one fails; gives the exit code.
 
-    A process that fails is seen by its peers, who end too; whoever has not ended after a while is killed.
+    When a process fails, its peers notice and end too; those still running after a while are killed.
     """
     for attempt in range(restarts + 1):
-        store = LocalStore()  # a new one each time: nothing is left of the attempt before
+        store = LocalStore()  # a new one, so that nothing of an earlier attempt is left
         processes: list[Process] = []
         try:
             for rank in range(world):
@@ -54,7 +57,7 @@ def launch(
         except KeyboardInterrupt:
             code = 130
         finally:
-            end(processes)  # none is left behind, whatever happened
+            end(processes)
         if code in (0, 130) or attempt == restarts:
             return code
         print(f"zocosmo: restart {attempt + 1} of {restarts}", file=sys.stderr, flush=True)
@@ -64,7 +67,7 @@ def launch(
 def launch_returning(
     command: Sequence[str], world: int, *, restarts: int, env: dict[str, str] | None = None
 ) -> int:
-    """As `launch`, for on_lost_peer idle: a process that fails is started again alone; the others go on."""
+    """As `launch`, for on_lost_peer idle: a failed process is restarted by itself; the others continue."""
     store, left = LocalStore(), [restarts] * world
     processes: list[Process] = []
     try:
@@ -72,7 +75,7 @@ def launch_returning(
             processes.append(start(command, rank, world, store.port, 0, env))  # noqa: PERF401 (known at once)
         while any(p.poll() is None or (p.poll() and left[rank]) for rank, p in enumerate(processes)):
             if processes[0].poll() and not left[0]:
-                break  # nobody is left to write the log
+                break  # rank 0 cannot write the log
             for rank, process in enumerate(processes):
                 if process.poll() and left[rank]:
                     left[rank] -= 1
@@ -82,15 +85,15 @@ def launch_returning(
     except KeyboardInterrupt:
         return 130
     finally:
-        end(processes)  # none is left behind, whatever happened
-    code = processes[0].returncode  # whoever has the log decides
+        end(processes)
+    code = processes[0].returncode  # rank 0 has the log
     return code if code >= 0 else 128 - code
 
 
 def start(
     command: Sequence[str], rank: int, world: int, port: int, attempt: int, env: dict[str, str] | None = None
 ) -> Process:
-    """One process of several, as torchrun would start it."""
+    """Start one process with the environment that torchrun would give it."""
     about = {
         "RANK": rank,
         "LOCAL_RANK": rank,
@@ -110,26 +113,22 @@ def start(
 
 
 def wait(processes: Sequence[Process]) -> int:
-    """Until all have ended: 0 if all went well, else the first code that did not."""
+    """Wait until all have ended: 0, or the first code that is not 0."""
     failed, code = None, 0
-    try:
-        while True:
-            codes = [process.poll() for process in processes]
-            bad = next((each for each in codes if each), None)
-            if bad is not None and failed is None:
-                failed, code = time.monotonic(), bad
-            if all(each is not None for each in codes):
-                return code if code >= 0 else 128 - code
-            if failed is not None and time.monotonic() - failed > GRACE:
-                end(processes)
-            time.sleep(0.02)
-    except KeyboardInterrupt:
-        end(processes)
-        return 130
+    while True:
+        codes = [process.poll() for process in processes]
+        bad = next((each for each in codes if each), None)
+        if bad is not None and failed is None:
+            failed, code = time.monotonic(), bad
+        if all(each is not None for each in codes):
+            return code if code >= 0 else 128 - code
+        if failed is not None and time.monotonic() - failed > GRACE:
+            end(processes)
+        time.sleep(0.02)
 
 
 def end(processes: Sequence[Process]) -> None:
-    """Ask all that still run to end, then make them."""
+    """Terminate all that still run, then kill those that do not end."""
     for process in processes:
         if process.poll() is None:
             process.terminate()

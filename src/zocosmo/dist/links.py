@@ -241,7 +241,7 @@ class Links:
         first = self.job.tell(why=text) if self.is_final else None
         if first is not None and first["rank"] != self.job.rank:
             text += f"; the first to end was rank {first['rank']}: {first['why']}"
-        return PeerLost(text)
+        return PeerLost(text, rank=peer, t=t, waited=elapsed)
 
     def close(self) -> None:
         self._closed.set()

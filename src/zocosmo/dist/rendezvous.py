@@ -62,11 +62,14 @@ class Job:
                 print(f"{text} of {self.join_within:g} s", file=sys.stderr, flush=True)
             if self.has("ended") and not self.has(key):
                 first = json.loads(self.store.get("ended"))
-                raise PeerLost(f"the first to end was rank {first['rank']}: {first['why']}")
+                text = f"the first to end was rank {first['rank']}: {first['why']}"
+                raise PeerLost(text, rank=first["rank"])
             if time.monotonic() - since > self.join_within:
                 raise PeerLost(
                     f"rank {rank} did not join within {self.join_within:g} s ({key}); start all {self.world} "
-                    "processes, or check their logs"
+                    "processes, or check their logs",
+                    rank=rank,
+                    waited=self.join_within,
                 )
             time.sleep(POLL)
         data: bytes = self.store.get(key)

@@ -27,7 +27,7 @@ from zocosmo.dist.place import Place
 from zocosmo.dist.ranklog import RankLog, merge
 from zocosmo.dist.rendezvous import Job
 from zocosmo.errors import InputError, ZocosmoError
-from zocosmo.experiments.folder import Columns, Folder, Part
+from zocosmo.experiments.folder import Columns, Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.run import LogRows, Progress, Tick, make_frame
 from zocosmo.experiments.states import STATES, write_states
@@ -108,7 +108,7 @@ class Study:
             yield folder, done
 
     def _trials(self, folder: Folder) -> Log | None:
-        parts = [Part(folder.part(k).path, self.stamp) for k in range(len(self.plan.trials))]
+        parts = [FolderPart(folder.part(k).path, self.stamp) for k in range(len(self.plan.trials))]
         done = self._done(parts) if self.job.rank == 0 else []
         start = self._agree_on_start(len(done))
         self.log = RankLog(self.mine / "log.csv", self.job, anew=start == Position(0, 0))
@@ -120,7 +120,7 @@ class Study:
                 done.append({**columns, **kept})
         return self._finish(folder, done)
 
-    def _done(self, parts: list[Part]) -> list[Columns]:
+    def _done(self, parts: list[FolderPart]) -> list[Columns]:
         """Leading trials that are done."""
         found: list[Columns] = []
         for part in parts:

@@ -1,4 +1,4 @@
-"""Config files: YAML in which every mistake has a line."""
+"""Config files: YAML, with the line of every entry for error messages."""
 
 import copy
 import difflib
@@ -17,7 +17,7 @@ Where = tuple[str | int, ...]  # keys and positions that lead to an entry
 
 
 class Config:
-    """A YAML file as plain data, and the line of each of its entries."""
+    """A YAML file as plain data, with the line of each entry and the `--set` that changed it."""
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
@@ -26,60 +26,57 @@ class Config:
         try:
             node = yaml.compose(text, Loader=yaml.SafeLoader)
             self.data = self._read(node, ()) if node is not None else None
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            raise ConfigError(f"not YAML: {error.problem or error}", source=name, line=line) from None
         except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = mark.line + 1 if mark else 1
-            raise ConfigError(
-                f"{name}:{line}: not YAML: {getattr(error, 'problem', None) or error}"
-            ) from None
+            raise ConfigError(f"not YAML: {error}", source=name, line=1) from None
         except RecursionError:
-            raise ConfigError(f"{name}:1: lists in lists without end") from None
+            raise ConfigError("lists are nested too deeply", source=name, line=1) from None
 
     @classmethod
     def load(cls, path: Path) -> "Config":
         try:
             return cls(path.read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
-            raise ConfigError(f"{path}: there is no such file") from None
+            raise ConfigError("there is no such file", source=str(path)) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read: {error}") from None
+            raise ConfigError(f"cannot be read: {error}", source=str(path)) from None
 
-    def fail(self, where: Where, message: str) -> ConfigError:
-        """An error at an entry, or at the nearest that has a line."""
-        while where and where not in self.lines:
-            where = where[:-1]
-        inside = (where[:k] for k in range(len(where), 0, -1))
-        if (
-            said := next((self.overrides[each] for each in inside if each in self.overrides), None)
-        ) is not None:
-            return ConfigError(f"--set {said}: {message}")
-        return ConfigError(f"{self.name}:{self.lines.get(where, 1)}: {message}")
+    def fail(self, key: Where, reason: str, *, missing: str = "") -> ConfigError:
+        """An error at an entry, with the line of the nearest entry that has one, or the `--set` behind it."""
+        known = key
+        while known and known not in self.lines:
+            known = known[:-1]
+        for k in range(len(known), 0, -1):
+            if (text := self.overrides.get(known[:k])) is not None:
+                return ConfigError(reason, source=f"--set {text}", key=key, missing=missing)
+        return ConfigError(reason, source=self.name, line=self.lines.get(known, 1), key=key, missing=missing)
 
     def override(self, text: str) -> None:
-        """Put a value in the place of an entry, or beside the others: problem.batch=8, methods.0.eta=1e-3.
+        """Replace or add an entry: problem.batch=8, methods.0.eta=1e-3.
 
-        Keys are separated by dots, entries of lists counted from 0, and `*` is all of them.
+        Keys are separated by dots; list entries are counted from 0, and `*` selects all of them.
         """
         path, sign, value = text.partition("=")
         keys = path.strip().split(".")
         if not sign or not all(keys):
-            raise ConfigError(
-                f"--set {text}: expected KEY=VALUE with dots in the key, such as problem.batch=8"
-            )
+            reason = "expected KEY=VALUE with dots in the key, such as problem.batch=8"
+            raise ConfigError(reason, source=f"--set {text}")
         entry = Config(value, f"--set {text}").data
         self._place(self.data, keys, (), entry, text)
 
     def _place(self, inside: Any, keys: Sequence[str], where: Where, entry: Any, text: str) -> None:
-        key, rest = keys[0], keys[1:]
+        key, rest, source = keys[0], keys[1:], f"--set {text}"
         chosen: Sequence[str | int] = [key]
         if isinstance(inside, list):
             every = range(len(inside))
             chosen = every if key == "*" else [k for k in every if str(k) == key]
             if not chosen:
                 known = f"0 to {len(inside) - 1}, or *" if inside else "empty"
-                raise ConfigError(f"--set {text}: {place(where)} has no entry {key!r}; it is {known}")
+                raise ConfigError(f"{place(where)} has no entry {key!r}; it is {known}", source=source)
         elif not isinstance(inside, dict):
-            raise ConfigError(f"--set {text}: {place(where)} is no mapping, so it has no {key!r}")
+            raise ConfigError(f"{place(where)} is not a mapping, so it has no {key!r}", source=source)
         for each in chosen:
             here = (*where, each)
             if rest:
@@ -99,7 +96,7 @@ class Config:
                 key = str(key_node.value)
                 if key in out:
                     self.lines[(*where, key)] = key_node.start_mark.line + 1
-                    raise self.fail((*where, key), f"key {key!r} stands here twice")
+                    raise self.fail((*where, key), f"key {key!r} appears twice")
                 out[key] = self._read(value_node, (*where, key))
                 self.lines[(*where, key)] = key_node.start_mark.line + 1
             return out
@@ -108,27 +105,25 @@ class Config:
         return self._scalar(node, where)
 
     def _scalar(self, node: yaml.Node, where: Where) -> Any:
-        """A number, text or null, as written; YAML's surprises are refused."""
+        """A number, text or null; booleans, times and dates of YAML 1.1 are refused."""
         try:
             value = yaml.SafeLoader("").construct_object(node)
             str(value).encode()  # lone surrogates have no bytes
         except (yaml.YAMLError, ValueError):
-            raise self.fail(
-                where, f"{place(where)}: {node.value!r} cannot be read; put text in quotes"
-            ) from None
-        if isinstance(value, int | float) and (isinstance(value, bool) or ":" in node.value):
-            raise self.fail(
-                where, f"{place(where)}: YAML reads {node.value} as {value}; write a plain number"
-            )
-        if value is None or isinstance(value, int | float | str):
-            return value
-        raise self.fail(
-            where, f"{place(where)}: YAML reads {node.value} as a {type(value).__name__}; quote it"
-        )
+            wrong = f"{node.value!r} cannot be read; put text in quotes"
+        else:
+            is_number = isinstance(value, int | float)
+            if is_number and (isinstance(value, bool) or ":" in node.value):
+                wrong = f"YAML reads {node.value} as {value}; write a plain number"
+            elif is_number or value is None or isinstance(value, str):
+                return value
+            else:
+                wrong = f"YAML reads {node.value} as a {type(value).__name__}; quote it"
+        raise self.fail(where, f"{place(where)}: {wrong}")
 
 
 def check_keys(config: Config, where: Where, given: Any, known: Iterable[str]) -> dict[str, Any]:
-    """`given` if it is a mapping with known keys only."""
+    """Return `given` if it is a mapping with known keys only."""
     if not isinstance(given, dict):
         raise config.fail(where, f"{place(where)} must be a mapping, got {given!r}")
     names = list(known)
@@ -144,7 +139,7 @@ def check_keys(config: Config, where: Where, given: Any, known: Iterable[str]) -
 def check_fields(
     config: Config, where: Where, given: Mapping[str, Any], fields: Mapping[str, tuple[Any, Any]]
 ) -> dict[str, Any]:
-    """The given values in the types of `fields` (name → type and default; ... where there is none)."""
+    """Convert the values to the types of `fields` (name → type and default; ... where it is required)."""
     model = create_model(
         "Entry", __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields
     )  # type: ignore[call-overload]
@@ -154,7 +149,8 @@ def check_fields(
         first = error.errors()[0]
         inside = (*where, *first["loc"])
         if first["type"] == "missing":
-            raise config.fail(where, f"{place(where)} lacks {first['loc'][-1]!r}") from None
+            name = str(first["loc"][-1])
+            raise config.fail(where, f"{place(where)} lacks {name!r}", missing=name) from None
         raise config.fail(
             inside, f"{place(inside)}: {first['msg'].lower()}, got {first['input']!r}"
         ) from None
@@ -165,7 +161,7 @@ def check_fields(
 
 
 def choices(config: Config, where: Where, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One mapping for each choice from the lists in `given`, in the order they are written."""
+    """One mapping for each combination of the lists in `given`, in the order they are written."""
     for key, value in given.items():
         if value == []:
             raise config.fail((*where, key), f"{place((*where, key))} is an empty list; give it a value")
@@ -175,13 +171,24 @@ def choices(config: Config, where: Where, given: Mapping[str, Any]) -> Iterator[
 
 
 def at(config: Config, where: Where, call: Any, *args: Any, **options: Any) -> Any:
-    """Call, and give an InputError the line it comes from."""
+    """Call, and turn an InputError into a ConfigError with the line of the entry."""
     try:
         return call(*args, **options)
     except ConfigError:
         raise
     except (InputError, OverflowError, MemoryError) as error:
         raise config.fail(where, str(error) or "not enough memory for that") from None
+
+
+def load_schedule(path: Path) -> dict[str, Any]:
+    """Matchings and weights from a file that `zocosmo schedule --out` wrote."""
+    found = Config.load(path).data
+    graphs = found.get("graphs") if isinstance(found, dict) else None
+    entry = graphs[0] if isinstance(graphs, list) and graphs else found
+    listed = entry.get("schedule") if isinstance(entry, dict) else None
+    if not isinstance(listed, dict):
+        raise InputError(f"{path} has no matchings; zocosmo schedule --out {path} writes them")
+    return listed
 
 
 def place(where: Where) -> str:

@@ -1,7 +1,7 @@
-"""The folder of a study: plan.json says what it is, parts hold what is done, and in the end there is a log.
+"""The folder of a study: plan.json identifies it, parts hold finished batches, the log replaces them.
 
-Every file appears whole or not at all. Parts carry the stamp of plan, code and libraries that made them; one
-that is damaged or bears another stamp counts for nothing, and its batch is run again.
+Every file appears whole or not at all. A part carries the stamp of the plan, code and libraries that made it;
+if it is damaged or has another stamp, its batch is run again.
 """
 
 import json
@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.errors import InputError
+from zocosmo.errors import FolderError, InputError
 from zocosmo.files import replace_file
 from zocosmo.log import FORMATS, Log, fingerprint, read_log, write_log
 
 Columns = dict[str, NDArray[Any]]
 
 
-class Part(NamedTuple):
-    """What is kept of one batch: its rows when it is done, a snapshot while it is not."""
+class FolderPart(NamedTuple):
+    """What is stored of one batch: its rows once it is done, a snapshot before that."""
 
     path: Path
     stamp: str
@@ -51,18 +51,18 @@ class Part(NamedTuple):
 
 
 class Folder:
-    """A study on disk. Only one process at a time has it open."""
+    """A study on disk. Only one process at a time can open it."""
 
     def __init__(self, path: Path, header: dict[str, Any], suffix: str = ".parquet") -> None:
         self.path, self.header, self.suffix = path, header, suffix
         self._about, self._parts = path / "plan.json", path / "parts"
 
-    def part(self, number: int) -> Part:
-        return Part(self._parts / f"{number:04d}", fingerprint(self.header))
+    def part(self, number: int) -> FolderPart:
+        return FolderPart(self._parts / f"{number:04d}", fingerprint(self.header))
 
     @contextmanager
     def opened(self, *, resume: bool, replace_old: bool) -> Iterator[Log | None]:
-        """Make ready to work; a log of the same plan and code that is there already is handed out."""
+        """Lock and prepare the folder; yields the log if this plan was already run here by this code."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -79,12 +79,12 @@ class Folder:
             yield done
 
     def finish(self, log: Log) -> None:
-        """Write the log; the parts have done their service."""
+        """Write the log and delete the parts."""
         write_log(self.path / f"log{self.suffix}", log)
         shutil.rmtree(self._parts, ignore_errors=True)
 
     def clear(self) -> None:
-        """Leave nothing of what stood here."""
+        """Delete the study in this folder."""
         if self.path.is_dir():
             with _lock(self.path):
                 self._clear()
@@ -95,7 +95,7 @@ class Folder:
             (self.path / name).unlink(missing_ok=True)
 
     def _finished(self) -> Log | None:
-        """The log, in whichever format it is."""
+        """The log, in either format, and written in the one asked for."""
         for suffix in sorted(FORMATS, key=lambda suffix: suffix != self.suffix):
             path = self.path / f"log{suffix}"
             if path.exists():
@@ -108,19 +108,18 @@ class Folder:
         return None
 
     def _check(self, resume: bool) -> None:
-        """Refuse the folder of another study, and one that would be started over unasked."""
+        """Refuse the folder of another study, and a stopped one unless it is to be resumed."""
         if not self._about.exists():
             return
         try:
-            found = json.loads(self._about.read_text(encoding="utf-8"))
-            _check_same(self.path, found, self.header)
-        except (ValueError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{self._about} is damaged; start anew with --replace") from None
+            found = dict(json.loads(self._about.read_text(encoding="utf-8")))
+        except (ValueError, TypeError):
+            raise FolderError(f"{self._about} is damaged", "start over with --replace") from None
+        _check_same(self.path, found, self.header)
         if not resume:
-            raise InputError(
-                f"{self.path} holds a study that was stopped; go on with --resume, or start anew: --replace"
+            raise FolderError(
+                f"{self.path} holds a study that was stopped",
+                "continue it with --resume, or start over with --replace",
             )
 
 
@@ -132,17 +131,17 @@ def _check_same(folder: Path, found: dict[str, Any], ours: dict[str, Any]) -> No
     }
     for key, whose in what.items():
         if found.get(key) != ours[key]:
-            raise InputError(
-                f"{folder} holds a study of {whose}; choose another --out, or start anew with --replace"
+            raise FolderError(
+                f"{folder} holds a study of {whose}", "choose another --out, or start over with --replace"
             )
 
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Hold the folder against other processes; the system lets go when this one ends, however it ends."""
+    """Lock the folder against other processes; the system releases it when this process ends."""
     try:
         import fcntl
-    except ModuleNotFoundError:  # not everywhere
+    except ModuleNotFoundError:  # Windows
         yield
         return
     with (folder / ".lock").open("w") as file:

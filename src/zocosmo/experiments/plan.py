@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from zocosmo.core.tape import Seed
 from zocosmo.core.wire import WIRES, check_wire
-from zocosmo.errors import InputError
+from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
 from zocosmo.graphs.listed import KEYS as LISTED_KEYS
@@ -27,11 +27,11 @@ from zocosmo.sim.engine import Run
 
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000
-LARGE, MOST_BUILT = 2**16, 4096  # numbers in the states of a problem that is not kept; how many are
+LARGE, MOST_BUILT = 2**16, 4096  # problems with more numbers in their states are not cached; cache size
 
 OWN_GRAPHS: dict[str, Callable[..., Graph]] = {**GRAPHS, "edges": by_edges}
 
-Spec = tuple[tuple[str, Any], ...]  # a mapping that can be a key
+Spec = tuple[tuple[str, Any], ...]  # a mapping as a hashable key
 
 _built: dict[tuple[Spec, int, Seed], Problem] = {}
 
@@ -54,7 +54,7 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Trial:
-    """One method × problem × graph × seed; pure: `run` builds it whenever asked."""
+    """One method × problem × graph × seed, as plain data; `run` builds it."""
 
     number: int
     problem: Spec
@@ -85,7 +85,7 @@ class Plan:
     dtype: str
     diverged_above: float
     guard: Guard | None
-    on_lost_peer: str  # of the runtime; in the simulator nobody is lost
+    on_lost_peer: str  # for the runtime; the simulator ignores it
     config: Mapping[str, Any]  # resolved: what goes into the header of the log
 
     @property
@@ -94,13 +94,18 @@ class Plan:
 
     @property
     def last(self) -> int:
-        """The round of the last checkpoint: nobody would see what comes after."""
+        """The round of the last checkpoint; later rounds are not run."""
         return self.due[-1]
 
     @cached_property
     def due(self) -> Sequence[int]:
-        """Rounds after which everything is measured; the start is one."""
+        """Rounds after which everything is measured, the start included."""
         return (0, *self.checkpoints) if self.checkpoints else range(0, self.rounds + 1, self.log_every)
+
+    @property
+    def node_rounds(self) -> int:
+        """Rounds of all nodes in all trials: the whole that progress is measured against."""
+        return self.last * sum(int(dict(trial.graph)["n"]) for trial in self.trials)
 
     def is_due(self, t: int) -> bool:
         return t in self.due
@@ -109,8 +114,8 @@ class Plan:
 def load_plan(
     path: Path, seeds: Sequence[Seed] | None = None, overrides: Sequence[str] | None = None
 ) -> Plan:
-    """Read and check a config file; `seeds` take the place of its own, and so does what `overrides` say, each
-    such as problem.model=smollm2."""
+    """Read and check a config file. `seeds` replace its own; each of `overrides` is a change such as
+    problem.model=smollm2."""
     config = Config.load(path)
     for text in overrides or ():
         config.override(text)
@@ -126,7 +131,7 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
     settled["on_lost_peer"] = top.pop("on_lost_peer")
     settled["checkpoints"] = tuple(top["checkpoints"])
-    del top["log_every" if settled["checkpoints"] else "checkpoints"]  # of the two, what counts
+    del top["log_every" if settled["checkpoints"] else "checkpoints"]  # the log keeps the one in use
     settled["guard"] = _guard(config, top.pop("guard"))
     if settled["guard"] is not None:
         top["guard"] = dataclasses.asdict(settled["guard"])
@@ -135,31 +140,26 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
 
 
 def _guard(config: Config, given: dict[str, float] | None) -> Guard | None:
-    """The guard of the step, if the plan has one."""
+    """The guard of the step size, if the plan has one."""
     if given is None:
         return None
-    check_keys(config, ("guard",), given, _fields(Guard))
+    check_keys(config, ("guard",), given, _parameters(Guard))
     return cast("Guard", at(config, ("guard",), Guard, **given))
 
 
 def _check_top(config: Config, top: dict[str, Any]) -> None:
-    """What types alone do not rule out."""
+    """Checks beyond types."""
     for key in ("graphs", "methods", "seeds"):
         if not top[key]:
             raise config.fail((key,), f"{key} is empty; list at least one")
     top["seeds"] = at(config, ("seeds",), spread_seeds, top["seeds"])
-    if top["rounds"] < 1:
-        raise config.fail(("rounds",), f"rounds must be at least 1, got {top['rounds']}")
+    at(config, ("rounds",), check_whole, "rounds", top["rounds"], 1)
     if top["checkpoints"]:
         _check_checkpoints(config, top)
     if top["log_every"] is None:
         top["log_every"] = min(10, top["rounds"])
-    if not 1 <= top["log_every"] <= top["rounds"]:
-        raise config.fail(
-            ("log_every",), f"log_every lies between 1 and rounds = {top['rounds']}, got {top['log_every']}"
-        )
-    if min(top["budgets"], default=0) < 0:
-        raise config.fail(("budgets",), f"a budget is 0 bits or more, got {min(top['budgets'])}")
+    at(config, ("log_every",), check_whole, "log_every", top["log_every"], 1, top["rounds"])
+    at(config, ("budgets",), check_whole, "a budget in bits", min(top["budgets"], default=0))
     if not top["diverged_above"] > 0:
         raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
     at(config, ("wire",), check_wire, top["wire"], top["dtype"])
@@ -168,13 +168,13 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
 def _check_checkpoints(config: Config, top: dict[str, Any]) -> None:
     given, rounds = top["checkpoints"], top["rounds"]
     if top["log_every"] is not None:
-        raise config.fail(("checkpoints",), "checkpoints stand in place of log_every; leave one of them out")
+        raise config.fail(("checkpoints",), "checkpoints replace log_every; leave one of them out")
     if given[0] < 1 or given[-1] > rounds or any(b <= a for a, b in itertools.pairwise(given)):
         raise config.fail(("checkpoints",), f"checkpoints ascend from 1 to rounds = {rounds}, got {given}")
 
 
 def spread_seeds(given: Sequence[Seed]) -> list[Seed]:
-    """Seeds one by one: text such as 1-40 stands for all of them.
+    """A list of seeds in which ranges such as 1-40 are written out.
 
     >>> spread_seeds([7, "1-3"])
     [7, 1, 2, 3]
@@ -187,15 +187,15 @@ def spread_seeds(given: Sequence[Seed]) -> list[Seed]:
             continue
         first, last = int(span[1]), int(span[2])
         if not first <= last < first + MOST_SEEDS:
-            raise InputError(f"seeds {span[0]} must rise, by at most {MOST_SEEDS:,}")
+            raise InputError(f"seeds {span[0]} must ascend and span at most {MOST_SEEDS:,}")
         out += range(first, last + 1)
     if len(set(map(str, out))) != len(out):
-        raise InputError("seeds must differ from one another")
+        raise InputError("seeds must differ from each other")
     return out
 
 
 def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
-    """All combinations, in the order of the file; each is built to see that it can be."""
+    """All combinations, in the order of the file; each is built once to check it."""
     graphs = [spec for k, each in enumerate(top["graphs"]) for spec in _graphs(config, ("graphs", k), each)]
     methods = [
         each for k, given in enumerate(top["methods"]) for each in _methods(config, ("methods", k), given)
@@ -214,7 +214,7 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
     ]
     _check_apart(config, [where for where, *_ in settings], names)
     _check_apart(config, [where for where, _ in graphs], graph_names)
-    number, large = 0, dict[tuple[Spec, int], int]()  # large problems are built once, not for every trial
+    number, large = 0, dict[tuple[Spec, int], int]()  # dimensions of large problems, which are built once
     for (where, method, problem, _), (problem_name, method_name) in zip(settings, names, strict=True):
         for (graph_where, spec), graph_name in zip(graphs, graph_names, strict=True):
             for seed in top["seeds"]:
@@ -231,12 +231,12 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
 
 
 def _check_apart(config: Config, places: Sequence[Where], names: Sequence[Any]) -> None:
-    """Entries of one name would be one row of a table."""
+    """Refuse two entries of one name: a table would merge their rows."""
     seen: dict[Any, Where] = {}
     for where, name in zip(places, names, strict=True):
         if name in seen:
             shown = name if isinstance(name, str) else name[-1]
-            raise config.fail(where, f"two entries are both called {shown!r}; change or label one of them")
+            raise config.fail(where, f"two entries are called {shown!r}; change one or give it a label")
         seen[name] = where
 
 
@@ -254,13 +254,12 @@ def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, S
         spec = check_fields(config, where, chosen, {**fields, **named})
         if builder is by_edges:
             spec["n"] = at(config, where, by_edges, spec["edges"], spec["n"]).n
-        if not 1 <= spec["n"] <= MOST_NODES:
-            raise config.fail((*where, "n"), f"n lies between 1 and {MOST_NODES:,} nodes, got {spec['n']}")
+        at(config, (*where, "n"), check_whole, "n", spec["n"], 1, MOST_NODES)
         yield where, _spec(spec)
 
 
 def _listing(config: Config, where: Where, given: Any) -> Listing | None:
-    """A schedule of one's own, {matchings: […], weights: […]}; None where it goes by a name."""
+    """A listed schedule, {matchings: […], weights: […]}; None if it is a name."""
     if not isinstance(given, dict):
         return None
     check_keys(config, where, given, LISTED_KEYS)
@@ -268,7 +267,7 @@ def _listing(config: Config, where: Where, given: Any) -> Listing | None:
 
 
 def graph_entry(spec: Spec) -> dict[str, Any]:
-    """The graph of a trial as a config has it."""
+    """The graph of a trial as a config entry."""
     entry = dict(spec)
     if isinstance(entry["schedule"], Listing):
         entry["schedule"] = entry["schedule"].plain()
@@ -276,7 +275,7 @@ def graph_entry(spec: Spec) -> dict[str, Any]:
 
 
 def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict[str, Any]) -> Iterator[Spec]:
-    """The study's problem with a method's own changes to it, which stand at `where`."""
+    """The study's problem with the changes of one method, written at `where`."""
     builder = _pick(config, ("problem",), given, "problem", PROBLEMS)
     fields = {**_parameters(builder), "kind": (str, ...)}
     check_keys(config, ("problem",), given, fields)
@@ -302,27 +301,19 @@ def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, 
 
 def method_fields(kind: type[Method]) -> dict[str, tuple[Any, Any]]:
     """Parameters of a method: name → type and default."""
-    return {**_fields(kind), "decay": (dict[str, Any], {"kind": "constant"})}
-
-
-def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
-    """Fields of a dataclass: name → type and default."""
-    return {
-        f.name: (f.type, ... if f.default is dataclasses.MISSING else f.default)
-        for f in dataclasses.fields(kind)
-    }
+    return {**_parameters(kind), "decay": (dict[str, Any], {"kind": "constant"})}
 
 
 def _decay(config: Config, where: Where, given: dict[str, Any]) -> Any:
     kind = _pick(config, where, given, "decay", DECAYS)
-    fields = _fields(kind)
+    fields = _parameters(kind)
     check_keys(config, where, given, {**fields, "kind": (str, ...)})
     checked = check_fields(config, where, {k: v for k, v in given.items() if k != "kind"}, fields)
     return at(config, where, kind, **checked)
 
 
 def _pick(config: Config, where: Where, given: Any, what: str, table: Mapping[str, Any]) -> Any:
-    """The table's entry that a mapping names by its `kind`."""
+    """The entry of the table that a mapping selects by its `kind`."""
     if not isinstance(given, dict) or "kind" not in given:
         raise config.fail(where, f"a {what} is a mapping with a kind: {', '.join(table)}; got {given!r}")
     if not isinstance(given["kind"], str) or given["kind"] not in table:
@@ -333,12 +324,13 @@ def _pick(config: Config, where: Where, given: Any, what: str, table: Mapping[st
 
 
 def _parameters(builder: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Parameters of a builder that a config may set: all but the nodes' number and seed of a problem."""
+    """Parameters that a config may set: name → type and default. `n` and `seed` of a problem are not set."""
+    hidden = ("n", "seed") if builder in PROBLEMS.values() else ()
     given = inspect.signature(builder).parameters.values()
     return {
         p.name: (p.annotation, ... if p.default is p.empty else p.default)
         for p in given
-        if not (builder in PROBLEMS.values() and p.name in ("n", "seed"))
+        if p.name not in hidden
     }
 
 
@@ -348,17 +340,17 @@ def _spec(given: Mapping[str, Any]) -> Spec:
 
 def _described(method: Method) -> dict[str, Any]:
     """A method's parameters as text, for labels."""
-    values = {f.name: getattr(method, f.name) for f in dataclasses.fields(method)}
+    values = method.settings
     if values["codec"] == method.codecs[0]:
         values["codec"] = ""
     decay = values["decay"]
-    parts = ", ".join(f"{f.name}={getattr(decay, f.name)}" for f in dataclasses.fields(decay))
+    parts = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(decay).items())
     values["decay"] = "" if decay.kind == "constant" else f"{decay.kind}({parts})"
     return {"kind": method.kind, **values}
 
 
 def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Kinds, and what tells entries of the same kind apart."""
+    """Kinds, with the parameters in which entries of the same kind differ."""
     out = []
     for spec in specs:
         alike = [other for other in specs if other["kind"] == spec["kind"]]
@@ -378,7 +370,7 @@ def _short(value: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def build_graph(spec: Spec, seed: Seed) -> Graph:
-    """The graph of a trial; a random one without a seed of its own takes the trial's."""
+    """The graph of a trial; a random graph without a seed takes the trial's."""
     options = dict(spec)
     kind, _ = options.pop("kind"), options.pop("schedule")
     if "seed" in options and options["seed"] is None:
@@ -387,7 +379,7 @@ def build_graph(spec: Spec, seed: Seed) -> Graph:
 
 
 def build_problem(spec: Spec, n: int, seed: Seed) -> Problem:
-    """The problem of a trial: trials of one seed meet the same data. Small ones are kept for the next."""
+    """The problem of a trial: trials with the same seed get the same data. Small problems are cached."""
     key = spec, n, seed
     if key not in _built:
         options = dict(spec)

@@ -1,4 +1,4 @@
-"""Interrupts that wait for the end of a round, and processes that stop when told to or left alone."""
+"""Interrupts held until the end of a round, and worker processes that stop with their parent."""
 
 import os
 import signal
@@ -11,27 +11,27 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from typing import Any
 
-from zocosmo.errors import ZocosmoError
+from zocosmo.errors import WorkerKilled
 
-GRACE = 60.0  # seconds that a process left alone has for its last snapshot
+GRACE = 60.0  # seconds that an orphaned process has for its last snapshot
 
-_stop: Event | None = None  # in a process of ours: set when all shall stop
-_alone = False  # in a process of ours: whoever wanted the work is gone
-_busy = False  # in a process of ours: a task is being worked on
+_stop: Event | None = None  # in a worker: set when all workers are to stop
+_alone = False  # in a worker: the parent is gone
+_busy = False  # in a worker: a task is running
 
 
 class interrupts_held:  # noqa: N801 — used as a function
-    """Holds an interrupt back until asked for, when states are whole; a second one is not held."""
+    """Holds an interrupt until `asked` is called between rounds; a second interrupt is not held."""
 
     def __init__(self) -> None:
         self._seen = False
 
     def asked(self) -> bool:
-        """Whether to stop now: an interrupt came, or the process that wanted the work stops or is gone."""
+        """Whether to stop now: an interrupt came, or the parent process stops or is gone."""
         return self._seen or _alone or (_stop is not None and _stop.is_set())
 
     def __enter__(self) -> "interrupts_held":
-        self._main = threading.current_thread() is threading.main_thread()  # others get no signals
+        self._main = threading.current_thread() is threading.main_thread()  # only that one gets signals
         if self._main:
             self._before = signal.signal(signal.SIGINT, self._see)
         return self
@@ -49,9 +49,9 @@ class interrupts_held:  # noqa: N801 — used as a function
 def in_processes(
     call: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], processes: int
 ) -> Iterator[tuple[int, Any]]:
-    """(number, call(*task)) of all tasks as they are done.
+    """(number, call(*task)) of all tasks as they finish.
 
-    A task is handed out when a process is free for it: nothing waits in a queue when all shall stop.
+    A task is submitted only when a process is free, so that no task is queued when all are to stop.
     """
     context = get_context("spawn")
     stop = context.Event()
@@ -69,8 +69,8 @@ def in_processes(
             for future in done:
                 yield running.pop(future), future.result()
     except BrokenProcessPool:
-        raise ZocosmoError(
-            "a process was killed, perhaps for want of memory; go on with --resume, with fewer --processes"
+        raise WorkerKilled(
+            "a process was killed, perhaps for lack of memory; continue with --resume and fewer --processes"
         ) from None
     finally:
         stop.set()
@@ -93,7 +93,7 @@ def _work(call: Callable[..., Any], task: tuple[Any, ...]) -> Any:
 
 
 def _watch(parent: int) -> None:
-    """End this process when its parent is gone: a queue that nobody fills any more would hold it for ever."""
+    """End this process when its parent is gone: it would wait for tasks for ever."""
     global _alone
     while os.getppid() == parent:
         time.sleep(0.2)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from zocosmo.errors import InputError
-from zocosmo.experiments.folder import Columns, Folder, Part
+from zocosmo.experiments.folder import Columns, Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
 from zocosmo.experiments.states import STATES, write_states
@@ -125,7 +125,7 @@ def run_batch(
     plan: Plan,
     trials: Sequence[Trial],
     number: int,
-    part: Part | None,
+    part: FolderPart | None,
     tick: Tick,
     *,
     states: bool = False,
@@ -189,7 +189,7 @@ def _advance(
     plan: Plan,
     sim: Simulation,
     rows: "LogRows",
-    part: Part | None,
+    part: FolderPart | None,
     measure: Callable[[], None],
     tell: Callable[[], None],
 ) -> None:
@@ -294,7 +294,7 @@ def _run_batches(
 
 
 def run_numbers(
-    plan: Plan, numbers: Sequence[int], number: int, part: Part | None, states: bool = False
+    plan: Plan, numbers: Sequence[int], number: int, part: FolderPart | None, states: bool = False
 ) -> Columns:
     """`run_batch` for another process, which gets numbers and looks the trials up."""
     trials = [plan.trials[k] for k in numbers]

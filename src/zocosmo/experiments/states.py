@@ -17,7 +17,7 @@ States = dict[str, NDArray[Any]]
 
 
 def write_states(to: Path, states: Mapping[str, NDArray[Any]]) -> None:
-    """In float64, which holds float32 to the bit: simulator and runtime write the same."""
+    """Write them in float64, which holds float32 exactly: simulator and runtime write the same bytes."""
 
     def write(path: Path) -> None:
         with path.open("wb") as file:
@@ -27,7 +27,7 @@ def write_states(to: Path, states: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_states(path: Path) -> States | None:
-    """What `write_states` wrote, by trial; None where there is no such file."""
+    """What `write_states` wrote, by trial; None if there is no such file."""
     if not path.exists():
         return None
     try:

@@ -1,4 +1,4 @@
-"""CosmoConfig: what Trainer is told, and what a node needs beside it."""
+"""CosmoConfig: the arguments of Trainer, and those that a node needs in addition."""
 
 import contextlib
 import os
@@ -22,16 +22,16 @@ from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.graphs.matching import SCHEDULES
 from zocosmo.methods.base import World, check_number
 
-NAMED = ("ring", "path", "star", "complete", "grid", "torus", "hypercube")  # graphs that n alone describes
+NAMED = ("ring", "path", "star", "complete", "grid", "torus", "hypercube")  # graphs described by n alone
 HIDDEN = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-    *("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"),  # accelerate counts processes by these too
+    *("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"),  # accelerate reads these too
 )
-WHOLE = "a node has its model whole, on one device; leave it out"
-TYPED = "the loss is computed in the type of the weights; load the model with dtype='{}' in its place"
+WHOLE = "a node holds its whole model on one device; leave it out"
+TYPED = "the loss is computed in the type of the weights; load the model with dtype='{}' instead"
 NO_GRADIENT = "there are no gradients; leave it out"
 
-# Options of Trainer that mean nothing here or would break a round: the one value allowed, and what to do.
+# Options of Trainer that have no meaning here or would break a round: the value allowed, and the remedy.
 REFUSED: dict[str, tuple[Any, str]] = {
     "gradient_accumulation_steps": (1, "a round has one batch; raise per_device_train_batch_size"),
     "fp16": (False, TYPED.format("float16")),
@@ -44,10 +44,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "max_grad_norm": (0.0, NO_GRADIENT),
     "gradient_checkpointing": (False, NO_GRADIENT),
     "weight_decay": (0.0, "Cosmo has no weight decay; leave it out"),
-    "auto_find_batch_size": (False, "a round cannot begin anew at one node alone; set the batch size"),
+    "auto_find_batch_size": (False, "one node cannot repeat a round by itself; set the batch size"),
     "optim": (TrainingArguments.optim, "the optimizer is zocosmo.torch.Cosmo; leave it out"),
 }
-ACCELERATE = {  # what `accelerate launch` would have it do, and the only values that leave a node alone
+ACCELERATE = {  # set by `accelerate launch`; the values allowed
     "ACCELERATE_USE_DEEPSPEED": ("false", "0", ""),
     "ACCELERATE_USE_FSDP": ("false", "0", ""),
     "ACCELERATE_MIXED_PRECISION": ("no", ""),
@@ -60,7 +60,7 @@ def _option(default: Any, about: str) -> Any:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Hide that this process is one of several: accelerate would share out data and average gradients."""
+    """Hide that this process is one of several: accelerate would split the data and average gradients."""
     kept = {name: os.environ.pop(name) for name in HIDDEN if name in os.environ}
     try:
         yield
@@ -70,36 +70,39 @@ def alone() -> Iterator[None]:
 
 @dataclass
 class CosmoConfig(TrainingArguments):
-    """TrainingArguments of a node that asks for losses only. All is checked here, before work starts.
+    """TrainingArguments of a node that needs losses only. Everything is checked here, before work starts.
 
-    Launched as one of several processes, this one is node `node` of `nodes`; for Trainer it is alone. Its
-    files are in output_dir/rank-`node`, and node 0 alone writes to the console and to logging integrations.
+    Launched as one of several processes, this is node `node` of `nodes`; Trainer sees a single process. Files
+    go to output_dir/rank-`node`; only node 0 writes to the console and to logging integrations.
+    `dataset.shard(args.nodes, args.node)` is this node's part of the data.
     """
 
     q: int | None = _option(
-        None, "Parameters that a round touches; 8192, or an eighth of them where that is less."
+        None, "Parameters that a round touches; 8192, or an eighth of them if that is less."
     )
-    mu: float = _option(3e-3, "How far the two queries lie from the parameters.")
-    momentum: float = _option(0.9, "Of the step, between 0 and 1.")
+    mu: float = _option(3e-3, "Distance of the two queries from the parameters.")
+    momentum: float = _option(0.9, "Momentum of the step, between 0 and 1.")
     tape_seed: str | None = _option(
-        None, "Seed of the tape, equal at all nodes; that of Trainer unless given."
+        None, "Seed of the tape, the same at all nodes; Trainer's seed if not given."
     )
-    graph: str = _option("ring", f"Who talks to whom: {', '.join(NAMED)}.")
-    schedule: str | None = _option(None, "Let pairs of a matching mix in place of all neighbours: auto, say.")
+    graph: str = _option("ring", f"The graph of nodes: {', '.join(NAMED)}.")
+    schedule: str | None = _option(
+        None, "Mix in pairs of a matching instead of with all neighbours: auto, …."
+    )
     coupling: str = _option("I", "What the pairs of a matching share: G, S or I.")
     wire: str = _option("f32", "Type in which values cross links: f32, f16, bf16 or f64.")
     key_file: str | None = _option(
         None, "File with the key that seals messages, as zocosmo.dist.seal.make_key writes it."
     )
     deadline: float = _option(1800.0, "Seconds to wait for a peer, its evaluations and saves included.")
-    listen: str | None = _option(None, "Address of this machine, where processes run on several.")
-    learning_rate: float = _option(2e-3, "The step size at first.")
+    listen: str | None = _option(None, "Address of this machine, if processes run on several.")
+    learning_rate: float = _option(2e-3, "The initial step size.")
     log_level_replica: str = _option("error", "Log level at nodes other than 0.")
     max_grad_norm: float = _option(0.0, "There are no gradients to clip.")
 
     def __post_init__(self) -> None:
         env = os.environ
-        self._node, self._nodes = (int(env["RANK"]), int(env["WORLD_SIZE"])) if is_launched() else (0, 1)
+        self.node, self.nodes = (int(env["RANK"]), int(env["WORLD_SIZE"])) if is_launched() else (0, 1)
         self._check_options()
         self._check_numbers()
         self._check_session()
@@ -113,33 +116,23 @@ class CosmoConfig(TrainingArguments):
             self.output_dir = str(Path(self.output_dir, f"rank-{self.node}"))
 
     @property
-    def node(self) -> int:
-        """Which node this process is."""
-        return self._node
-
-    @property
-    def nodes(self) -> int:
-        """How many there are; `dataset.shard(args.nodes, args.node)` is one part of the data."""
-        return self._nodes
-
-    @property
     def process_index(self) -> int:
-        """Of all processes; for Trainer the first is the one that writes logs."""
-        return self._node
+        """Trainer writes logs in process 0."""
+        return self.node
 
     @property
     def local_process_index(self) -> int:
-        """As `process_index`: one console for all."""
-        return self._node
+        """As `process_index`: all nodes share one console."""
+        return self.node
 
     @property
     def should_save(self) -> bool:
-        """Every node saves: their parameters differ."""
+        """Every node saves, as their parameters differ."""
         return True
 
     @property
     def tape(self) -> Seed:
-        """What the tape is seeded with."""
+        """The seed of the tape."""
         return self.seed if self.tape_seed is None else self.tape_seed
 
     def build_graph(self) -> Graph | None:
@@ -148,7 +141,7 @@ class CosmoConfig(TrainingArguments):
 
     def _check_options(self) -> None:
         for name, (allowed, instead) in REFUSED.items():
-            given = getattr(self, name, allowed)
+            given = getattr(self, name)
             if given and given != allowed:
                 raise InputError(f"{name} = {given} was given; {instead}")
         for name, allowed in ACCELERATE.items():
@@ -169,9 +162,7 @@ class CosmoConfig(TrainingArguments):
         check_known("coupling", self.coupling, COUPLINGS)
         check_known("wire", self.wire, WIRES)
         if self.schedule is None and self.coupling != "I":
-            raise InputError(
-                f"coupling {self.coupling!r} is what pairs share; give a schedule, or leave it out"
-            )
+            raise InputError(f"coupling {self.coupling!r} needs pairs; give a schedule, or leave it out")
         Deadline(self.deadline)
         if self.key_file is not None:
             read_key(self.key_file)
@@ -182,7 +173,7 @@ class CosmoConfig(TrainingArguments):
             _ = World(graph, 1, self.schedule).schedule
 
     def _take_one_device(self) -> None:
-        """Processes of a machine take its GPUs in turn; Trainer would spread one over all of them."""
+        """Give each process of a machine one GPU in turn; Trainer would use all of them in each."""
         if self.device.type == "cuda":
             place = int(os.environ.get("LOCAL_RANK", self.node)) if self.nodes > 1 else 0
             device = torch.device("cuda", place % torch.cuda.device_count())

@@ -1,4 +1,4 @@
-"""A fine-tuning run: a plan of one trial, adapters at its checkpoints, a clear word where it goes wrong."""
+"""A fine-tuning run: a plan of one trial, adapters at its checkpoints, and an error if it diverges."""
 
 import math
 import re
@@ -15,7 +15,7 @@ from zocosmo.errors import InputError, OracleError
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Tick, run_plan, state_name
 from zocosmo.experiments.states import STATES, read_states
-from zocosmo.files import replace_file
+from zocosmo.files import write_text
 from zocosmo.llm.adapters import Adapter
 from zocosmo.llm.recipe import as_yaml, resolved, subject_of
 from zocosmo.llm.subject import Subject
@@ -23,19 +23,19 @@ from zocosmo.log import Log, has_log
 from zocosmo.sim import Checkpoint, Simulation
 
 CONFIG = "config.yaml"
-ADAPTER = "adapter"  # and adapter-20, adapter-40, … at checkpoints
-KEPT = 3  # of these
+ADAPTER = "adapter"  # the last; adapter-20, adapter-40, … are those of checkpoints
+KEPT = 3  # adapters of checkpoints
 NUMBERED = re.compile(rf"{ADAPTER}-(\d+)")
 
 See = Callable[[Checkpoint], None]
 
 
 class Outcome(NamedTuple):
-    """What a run has come to."""
+    """The result of a run."""
 
     log: Log
     adapter: Path
-    before: dict[str, Any]  # the first row of the log, and the last
+    before: dict[str, Any]  # the first row of the log; `after` is the last
     after: dict[str, Any]
 
 
@@ -50,12 +50,12 @@ def finetune(
 ) -> Outcome:
     """Run a plan of one trial into a folder: the log, the states of all nodes, and adapters.
 
-    `out`/adapter is the network average at the end, as PEFT loads it; those of the last three checkpoints
-    are beside it. `out`/config.yaml is the plan as it was run, for `zocosmo run` and `launch`.
+    `out`/adapter is the network average at the end, in PEFT's format, beside those of the last three
+    checkpoints. `out`/config.yaml is the plan as it was run, for `zocosmo run` and `launch`.
     """
     subject = subject_of(plan)
     if replace_old or not has_log(out):
-        _ = subject.validation, subject.backbone  # what is wrong with them is said before a folder is made
+        _ = subject.validation, subject.backbone  # refuse what is wrong with them before a folder is made
     adapters = Adapters(out, subject, as_yaml(resolved(plan)), see or (lambda now: None))
     try:
         log = run_plan(
@@ -70,16 +70,16 @@ def finetune(
         raise
     before, after = ({str(k): v for k, v in log.rows.iloc[at].items()} for at in (0, -1))
     if after["diverged"]:
-        raise OracleError(_last_words(plan, out, before, after))
+        raise OracleError(_diverged(plan, out, before, after))
     states = read_states(out / STATES) or {}
     adapters.save(ADAPTER, average(states[state_name(plan.trials[0])]))
-    if not (out / CONFIG).exists():  # a run of processes, which knows of no adapters
+    if not (out / CONFIG).exists():  # the log is of `zocosmo launch`, which writes no config
         adapters.write_config()
     return Outcome(log, out / ADAPTER, before, after)
 
 
 class Adapters:
-    """Saves the network average at every checkpoint; the last few good ones stay."""
+    """Saves the network average at every checkpoint, and keeps the last few."""
 
     def __init__(self, out: Path, subject: Subject, config: str, see: See) -> None:
         self.out, self.subject, self.config, self.see = out, subject, config, see
@@ -94,7 +94,7 @@ class Adapters:
         self.see(now)
 
     def save(self, name: str, x: Adapter) -> None:
-        """A folder that appears whole."""
+        """Write a folder that appears whole."""
         folder, draft = self.out / name, self.out / f".{name}"
         shutil.rmtree(draft, ignore_errors=True)
         self.subject.layout.save(draft, x, model=self.subject.model)
@@ -102,13 +102,13 @@ class Adapters:
         draft.rename(folder)
 
     def _begin(self) -> None:
-        """Nothing of a study that stood here before."""
+        """Delete the adapters of an earlier study."""
         for old in (*numbered(self.out), self.out / ADAPTER):
             shutil.rmtree(old, ignore_errors=True)
         self.write_config()
 
     def write_config(self) -> None:
-        replace_file(self.out / CONFIG, lambda path: path.write_text(self.config, encoding="utf-8"))
+        write_text(self.out / CONFIG, self.config)
 
 
 def average(states: NDArray[Any]) -> Adapter:
@@ -123,19 +123,17 @@ def numbered(out: Path) -> list[Path]:
     return [found[k] for k in sorted(found)]
 
 
-def _last_words(plan: Plan, out: Path, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """What went wrong, when, what is left of it, and what to change."""
+def _diverged(plan: Plan, out: Path, before: dict[str, Any], after: dict[str, Any]) -> str:
+    """What went wrong and when, what is left, and what to change."""
     method, dtype = plan.trials[0].method, dict(plan.trials[0].problem)["dtype"]
     loss = after["objective"]
     if after["round"] == 0:
-        advice = (
-            "take dtype float32 or bfloat16" if dtype == "float16" else "look at the model and its weights"
-        )
-        return f"the loss is {loss:.4g} before any round, in {dtype}; {advice}, and start anew with --replace"
+        advice = "take dtype float32 or bfloat16" if dtype == "float16" else "check the model and its weights"
+        return f"the loss is {loss:.4g} before any round, in {dtype}; {advice}, and start over with --replace"
     kept = numbered(out)
-    left = f"the last good adapter is {kept[-1]}" if kept else "there was no good checkpoint before it"
-    what = "is no finite number" if not math.isfinite(loss) else f"is {loss:.4g}"
+    left = f"the last good adapter is {kept[-1]}" if kept else "no checkpoint came before it"
+    what = "is not finite" if not math.isfinite(loss) else f"is {loss:.4g}"
     return (
         f"diverged by round {after['round']}: the loss {what}, from {before['objective']:.4g} at the start; "
-        f"{left}; lower eta (now {method.eta:g}), and start anew with --replace"
+        f"{left}; lower eta (now {method.eta:g}), and start over with --replace"
     )

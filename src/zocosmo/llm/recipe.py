@@ -1,9 +1,8 @@
-"""From a few words to a plan: what a fine-tuning run is, unless somebody says otherwise."""
+"""From a few options to the plan of a fine-tuning run: defaults, changes, and q, η and μ if not given."""
 
 import copy
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
 
-NAME = "finetune"  # of a config that stands in no file
+NAME = "finetune"  # of the default config, which is not in a file
 DEFAULTS: dict[str, Any] = {
     "problem": {"kind": "llm", "model": "smollm2", "task": "toy", "clip": 0.9},
     "graphs": [{"kind": "ring", "n": 4}],
@@ -31,26 +30,38 @@ DEFAULTS: dict[str, Any] = {
     "diverged_above": 5.0,
     "guard": {"grow": 0.05, "by": 0.5},
 }
-TOY: dict[Where, Any] = {  # of the task that is made up here, to try things out: 2 or 3 minutes on 2 cores
+TOY: dict[Where, Any] = {  # for the synthetic task toy: 2 or 3 minutes on 2 cores
     ("problem", "validation_rows"): 200,
     ("rounds",): 40,
     ("log_every",): 20,
 }
-TRIED = {"eta": 0.05, "mu": 0.001, "noise": 1e-6}  # smollm2 in so few rounds: 64 → 72.5 to 87 %
+TRIED = {"eta": 0.05, "mu": 0.001, "noise": 1e-6}  # smollm2 in 40 rounds: 64 → 72.5 to 87 %
 OTHERS = "; eta and mu are known here, other choices are probed first; tasks other than toy have 400 rounds"
-EXACT: dict[Where, Any] = {  # no guards: a NaN alone stops it
+EXACT: dict[Where, Any] = {  # no guards: only a NaN stops the run
     ("problem", "clip"): 0.0,
     ("methods", 0, "decay"): {"kind": "constant"},
     ("diverged_above",): 1e12,
     ("guard",): None,
 }
 NEEDED = ("graphs", "methods", "seeds", "rounds")
-FREE: dict[str, Any] = {  # of a problem: η and μ that were tried do not depend on these
+FREE: dict[str, Any] = {  # keys of a problem that the known η and μ do not depend on
     "device": "auto",
     "threads": 0,
     "validation_rows": 0,
     "eval_batch": 64,
     "noise": 0.0,
+}
+
+PLACES: dict[str, Where] = {  # the entry of a config that an option of `zocosmo finetune` sets
+    **{name: ("problem", name) for name in ("model", "task", "data", "batch", "dtype", "device")},
+    **{name: ("methods", 0, name) for name in ("q", "eta", "mu")},
+    "method": ("methods", 0, "kind"),
+    "momentum": ("methods", 0, "beta"),
+    "graph": ("graphs", 0, "kind"),
+    "nodes": ("graphs", 0, "n"),
+    "rounds": ("rounds",),
+    "every": ("log_every",),
+    "seed": ("seeds", 0),
 }
 
 Changes = Mapping[Where, Any]
@@ -60,10 +71,10 @@ Say = Callable[[str], None]
 def open_recipe(
     path: Path | None, changes: Changes, sets: Sequence[str] = (), *, exact: bool = False
 ) -> Config:
-    """The config of a file, or that of the house, with changes by place and as `--set` has them.
+    """The config of a file, or the default one, with changes by key and as `--set` texts.
 
-    A file that `zocosmo run` takes means here what it means there, though q, η and μ may be missing; of one
-    that lacks a section that `run` needs, all that it leaves out is the house's.
+    A file that `zocosmo run` takes means the same here, though q, η and μ may be missing. If the file lacks a
+    section that `run` needs, everything it leaves out is the default.
     """
     if path is None:
         config = Config(as_yaml(DEFAULTS), NAME)
@@ -80,7 +91,7 @@ def open_recipe(
     if path is None:
         if settled["problem"].get("task", "toy") == "toy":
             _put_all(settled, {where: value for where, value in TOY.items() if not _is_given(where, touched)})
-            touched.add(("rounds",))  # others than those of DEFAULTS
+            touched.add(("rounds",))  # they differ from DEFAULTS
         _fit_method(settled, touched)
     if exact:
         _refuse_guards(config)
@@ -90,40 +101,39 @@ def open_recipe(
 
 
 def _refuse_guards(config: Config) -> None:
-    """Refuse a `--set` of what `--exact` turns off: one of the two was not meant."""
+    """Refuse a `--set` of what `--exact` turns off."""
     for place, text in config.overrides.items():
         if any(place[: len(where)] == where for where in EXACT):
-            raise InputError(f"--exact turns guards off, and --set {text} sets one; leave out either")
+            raise InputError(f"--exact turns guards off, and --set {text} sets one; leave one of them out")
 
 
 def _fill(config: Config, changes: Changes) -> Changes:
-    """Give the config of a file what it lacks; rounds that it has then count as a change of the house's."""
+    """Add defaults to the config of a file; its own rounds then count as a change of the defaults."""
     found: Any = config.data
     problem = found.get("problem") if isinstance(found, dict) else None
     if not isinstance(problem, dict) or problem.get("kind") != "llm":
         raise config.fail(("problem",), f"finetune needs a problem of kind llm, got {problem!r}")
     if all(key in found for key in NEEDED):
         return changes
-    but = "log_every" if "checkpoints" in found else ""  # which stand in its place
+    but = "log_every" if "checkpoints" in found else ""  # the latter replace it
     config.data = {**{key: copy.deepcopy(part) for key, part in DEFAULTS.items() if key != but}, **found}
     return {**{(key,): found[key] for key in ("rounds", "log_every") if key in found}, **changes}
 
 
 def settle(config: Config, name: str, say: Say | None = None) -> Plan:
-    """The plan with all its numbers: every default written out; q, η and μ found where they are not given.
+    """The plan with every default written out, and q, η and μ found if they are not given.
 
-    Whoever is told of it is told of a plan that can be run: model and data have been read by then.
+    `say` is called once model and data have been read, so that it announces only what can be run.
     """
     try:
-        plan = _settle(config, name, say)
+        return _settle(config, name, say)
     except ConfigError as error:
         if config.name != NAME:
             raise
-        said = re.sub(rf"^{NAME}:\d+: ", "", str(error))  # nobody has seen that file
-        missing = re.fullmatch(r"(\w+)\[(\d+)\] lacks '(\w+)'", said)
-        more = f"; give it: --set {'.'.join(missing.groups())}=…" if missing else ""
-        raise InputError(said + more) from None
-    return plan
+        if error.source != NAME:  # a --set
+            raise InputError(str(error)) from None
+        more = f"; give it: --set {'.'.join(map(str, (*error.key, error.missing)))}=…"
+        raise InputError(error.reason + more * bool(error.missing)) from None
 
 
 def as_yaml(data: Mapping[str, Any]) -> str:
@@ -131,7 +141,7 @@ def as_yaml(data: Mapping[str, Any]) -> str:
 
 
 def subject_of(plan: Plan) -> Subject:
-    """What the only trial of a plan learns from what."""
+    """The model and data of the only trial of a plan."""
     trial = plan.trials[0]
     if (chosen := dict(trial.problem).get("coordinates", "lora")) != "lora":
         raise InputError(f"finetune trains adapters, not coordinates {chosen!r}; use zocosmo run for those")
@@ -143,7 +153,9 @@ def _settle(config: Config, name: str, say: Say | None) -> Plan:
     lacking = _stand_in(config)
     plan = read_plan(config, name)
     if len(plan.trials) != 1:
-        raise config.fail((), f"finetune runs one trial, and here are {len(plan.trials)}; use zocosmo run")
+        raise config.fail(
+            (), f"finetune runs one trial, and the config has {len(plan.trials)}; use zocosmo run"
+        )
     data = resolved(plan)
     if "q" in lacking:
         data["methods"][0]["q"] = suggest_q(subject_of(plan).d)
@@ -154,7 +166,7 @@ def _settle(config: Config, name: str, say: Say | None) -> Plan:
         plan = read_plan(Config(as_yaml(data), config.name), name)
     if say is not None:
         subject = subject_of(plan)
-        _ = subject.validation, subject.backbone  # what is wrong with them is said first
+        _ = subject.validation, subject.backbone  # refuse what is wrong with them first
         say(in_words(plan, subject.d, is_probed="eta" in lacking and not tried) + OTHERS * tried)
     if "eta" in lacking and not tried:
         _take(data, _probed(plan, say or (lambda text: None)))
@@ -167,7 +179,7 @@ def _take(data: dict[str, Any], found: Mapping[str, float]) -> None:
 
 
 def _stand_in(config: Config) -> tuple[str, ...]:
-    """Which of q, η and μ the method lacks; it gets others, until all else has been checked."""
+    """Which of q, η and μ the method lacks; placeholders let everything else be checked."""
     method = first_method(config.data)
     known = METHODS.get(str(method.get("kind")))
     found = [key for key in ("eta", "mu") if key in method]
@@ -181,13 +193,13 @@ def _stand_in(config: Config) -> tuple[str, ...]:
 
 
 def in_words(plan: Plan, d: int, *, is_probed: bool = False) -> str:
-    """A plan of one trial in a line; where it is to be probed, without its step."""
+    """A plan of one trial in one line, without η and μ if they are still to be probed."""
     trial = plan.trials[0]
     about, graph, method = dict(trial.problem), dict(trial.graph), trial.method
     parts = [
         f"{about['model']} on {about['task']}: {method.kind}",
         f"n = {graph['n']} ({graph['kind']})",
-        f"q = {method.q} of d = {d}" if hasattr(method, "q") else f"d = {d}",
+        f"q = {size} of d = {d}" if (size := method.settings.get("q")) else f"d = {d}",
         "eta and mu from the probe" if is_probed else f"eta = {method.eta:.3g}, mu = {method.mu:.3g}",
         f"{plan.last} rounds",
     ]
@@ -195,10 +207,10 @@ def in_words(plan: Plan, d: int, *, is_probed: bool = False) -> str:
 
 
 def resolved(plan: Plan) -> dict[str, Any]:
-    """The config of a plan of one trial, with every default in it."""
+    """The config of a plan of one trial, with every default written out."""
     trial = plan.trials[0]
-    method = {f.name: getattr(trial.method, f.name) for f in dataclasses.fields(trial.method)}
-    decay = method["decay"]
+    decay: Any = trial.method.decay
+    method = trial.method.settings
     method |= {"kind": trial.method.kind, "decay": {"kind": decay.kind, **dataclasses.asdict(decay)}}
     sections = {
         "problem": _kind_first(dict(trial.problem)),
@@ -213,26 +225,27 @@ def _kind_first(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_tried(plan: Plan) -> bool:
-    """Whether this is smollm2 on toy, and all that η and μ depend on is the house's."""
-    method, house = plan.trials[0].method, DEFAULTS["methods"][0]
-    own: Any = {key: getattr(method, key) for key in ("eta", "mu", "decay", "codec")}
-    if method != METHODS["edge_local"](**own, q=Q, beta=house["beta"]):  # type: ignore[call-arg]
+    """Whether this is smollm2 on toy with the defaults for all that η and μ depend on."""
+    method = plan.trials[0].method
+    usual: dict[str, Any] = {"q": Q, "beta": DEFAULTS["methods"][0]["beta"]}
+    own = {key: method.settings[key] for key in ("eta", "mu", "decay", "codec")}
+    if method != METHODS["edge_local"](**own, **usual):
         return False
     setting = dataclasses.replace(subject_of(plan).setting, **FREE)
-    usual = setting_of(clip=DEFAULTS["problem"]["clip"])
-    return setting == usual and method.decay.kind == "cosine" and plan.last <= TOY[("rounds",)]
+    known = setting_of(clip=DEFAULTS["problem"]["clip"])
+    return setting == known and method.decay.kind == "cosine" and plan.last <= TOY[("rounds",)]
 
 
 def _probed(plan: Plan, say: Say) -> dict[str, float]:
     """η, μ and the noise of the loss, measured on training examples."""
     trial, subject = plan.trials[0], subject_of(plan)
-    fields = {f.name: getattr(trial.method, f.name) for f in dataclasses.fields(trial.method)}
-    own = {key: value for key, value in fields.items() if key not in ("eta", "mu", "decay", "codec", "q")}
+    settings = trial.method.settings
+    own = {key: value for key, value in settings.items() if key not in ("eta", "mu", "decay", "codec", "q")}
     found = suggest_for(
         subject.setting,
         graph=trial.graph_of(),
         method=trial.method.kind,
-        q=fields.get("q"),
+        q=settings.get("q"),
         seed=trial.seed,
         planned=plan.last,
         schedule=dict(trial.graph)["schedule"],
@@ -240,7 +253,7 @@ def _probed(plan: Plan, say: Say) -> dict[str, float]:
         **own,
     )
     if found.hopeless:
-        raise InputError(f"{'; '.join(found.why)}; or give --eta and --mu to try all the same")
+        raise InputError(f"{'; '.join(found.why)}; or give --eta and --mu to try anyway")
     for reason in found.why:
         say(reason)
     return {"eta": float(found.eta), "mu": float(found.mu), "noise": float(found.noise)}
@@ -252,35 +265,29 @@ def _put_all(data: dict[str, Any], changes: Changes) -> None:
 
 
 def _put(data: Any, where: Where, value: Any) -> None:
-    """Set an entry; mappings on the way are made where there are none."""
-    shown = ".".join(map(str, where))
-    for key in where[:-1]:
-        if isinstance(data, dict):
-            data = data.setdefault(key, {})
-        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data = data[key]
-        else:
-            raise InputError(f"there is no place {shown!r} in the config; name one such as problem.rank")
-    last: Any = where[-1]
-    if isinstance(data, dict) or (isinstance(data, list) and isinstance(last, int) and last < len(data)):
-        data[last] = value
-    else:
-        raise InputError(f"there is no place {shown!r} in the config; name one such as problem.rank")
+    """Set an entry; missing mappings on the way are added."""
+    try:
+        for key in where[:-1]:
+            data = data.setdefault(key, {}) if isinstance(data, dict) else data[key]
+        data[where[-1]] = value
+    except (LookupError, TypeError):
+        shown = ".".join(map(str, where))
+        raise InputError(f"the config has no entry {shown!r}; name one such as problem.rank") from None
 
 
 def first_method(data: Any) -> dict[str, Any]:
-    """What a config says about its method; nothing where that is wrong, as the plan will say."""
+    """The first method of a config; empty if the config is wrong, which the plan will report."""
     methods = data.get("methods")
     return methods[0] if isinstance(methods, list) and methods and isinstance(methods[0], dict) else {}
 
 
 def _is_given(where: Where, places: Collection[Where]) -> bool:
-    """Whether somebody has set this place, or a whole that it is part of."""
+    """Whether this entry was set, or one that contains it."""
     return any(where[:k] in places for k in range(1, len(where) + 1))
 
 
 def _fit_method(data: dict[str, Any], changes: Collection[Where]) -> None:
-    """Of the house's parameters, those that the chosen method has."""
+    """Drop default parameters that the chosen method does not have."""
     method = first_method(data)
     kind = METHODS.get(str(method.get("kind")))
     if kind is None:
@@ -291,23 +298,23 @@ def _fit_method(data: dict[str, Any], changes: Collection[Where]) -> None:
 
 
 def _fit_rounds(data: Any, changes: Collection[Where]) -> None:
-    """Other rounds than before: a cosine that ended with them still does, and the last round is measured."""
+    """If the rounds were changed, let a cosine decay end with them and checkpoints include the last."""
     rounds, every = data.get("rounds"), data.get("log_every")
     if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
-        return  # the plan will say what is wrong
+        return  # the plan will report it
     if ("rounds",) in changes and ("log_every",) not in changes and isinstance(every, int) and every > 0:
-        every = data["log_every"] = _near(every, rounds)
+        every = data["log_every"] = nearest_divisor(rounds, every)
     decay, place = first_method(data).get("decay"), ("methods", 0, "decay")
     touched = _is_given(place, changes) or any(where[:3] == place for where in changes)
     if ("rounds",) in changes and not touched and isinstance(decay, dict) and decay.get("kind") == "cosine":
         decay["rounds"] = rounds
     if ("log_every",) in changes and isinstance(every, int) and 0 < every <= rounds and rounds % every:
         raise InputError(
-            f"{rounds} rounds are no multiple of {every}, and the last {rounds % every} would not be run; "
+            f"{rounds} rounds are not a multiple of {every}, and the last {rounds % every} would not be run; "
             f"take {rounds - rounds % every} or {rounds - rounds % every + every} rounds"
         )
 
 
-def _near(every: int, rounds: int) -> int:
+def nearest_divisor(rounds: int, every: float) -> int:
     """The divisor of `rounds` that is nearest, in ratio, to `every`."""
     return min((k for k in range(1, rounds + 1) if rounds % k == 0), key=lambda k: abs(math.log(k / every)))

@@ -52,6 +52,11 @@ def as_seconds(what: str, text: str) -> Fraction:
     return number * TIMES[unit]
 
 
+def uplink_bits(rate: Fraction, seconds: Fraction) -> int:
+    """What an uplink sends in a time, 1 bit at least."""
+    return max(1, int(rate * seconds))
+
+
 def _scaled(what: str, text: str, suffixes: tuple[str, ...], wanted: str) -> Fraction:
     number, unit = _split(what, text, wanted)
     for prefix, power in PREFIXES.items():

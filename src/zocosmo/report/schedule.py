@@ -1,6 +1,7 @@
 """The best schedule of a graph next to the named ones: tables, a config block, a figure."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,15 @@ def config_block(report: dict[str, Any]) -> str:
     head[0] = f"kind: {entry['kind']}"
     inside = [*head, *lines]
     return "\n".join(["graphs:", f"  - {inside[0]}", *(f"    {line}" for line in inside[1:])])
+
+
+def is_config_block(path: Path) -> bool:
+    """Whether a file holds only what `config_block` gives, so that no config of a user is overwritten."""
+    try:
+        keys = set(re.findall(r"^(\w+) *:", path.read_text(encoding="utf-8"), re.M))
+    except (OSError, UnicodeDecodeError):
+        return False
+    return keys in ({"graphs"}, set())
 
 
 def schedule_figure(report: dict[str, Any], to: Path) -> None:

@@ -6,8 +6,7 @@ import typer
 from rich.table import Table
 
 from zocosmo.cli.common import output, print_json
-from zocosmo.cli.options import ConfigArgument, JsonOption, SeedsOption, SetOption
-from zocosmo.cli.study import as_seeds
+from zocosmo.cli.options import ConfigArgument, JsonOption, SeedsOption, SetOption, as_seeds
 from zocosmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def audit(
         from zocosmo_paper.audit import audit as run_audit
     except ModuleNotFoundError as error:
         raise InputError(f'language models need {error.name}; run: pip install "zocosmo[llm]"') from None
-    plan = load_plan(config, as_seeds(seeds) if seeds else None, set_)
+    plan = load_plan(config, as_seeds(seeds), set_)
     found = list(run_audit(plan, rounds=rounds))
     equal = all(verdict.is_equal for verdict in found)
     if as_json:

@@ -1,0 +1,59 @@
+"""The config that `zocosmo probe --to` writes."""
+
+import inspect
+import json
+from dataclasses import asdict
+from typing import Any
+
+from zocosmo.llm.probe import Suggestion, setting_of
+from zocosmo.llm.recipe import DEFAULTS, nearest_divisor
+from zocosmo.llm.subject import Setting
+from zocosmo.methods import METHODS
+
+CHECKPOINTS = 20  # wanted; their number must divide the rounds
+
+
+def as_config(
+    setting: Setting, proposal: Suggestion, graph: dict[str, Any], method: dict[str, Any], rounds: int
+) -> str:
+    """A config of the proposal, with the noise of the loss, so that training logs its signal-to-noise."""
+    usual = asdict(setting_of())
+    problem = {"kind": "llm", "model": setting.model, "task": setting.task, "batch": setting.batch}
+    problem |= {key: value for key, value in asdict(setting).items() if value != usual[key]}
+    problem |= {"dtype": setting.dtype, "noise": float(f"{proposal.noise:.3g}")}
+    chosen = {**method, "q": proposal.q, "eta": proposal.eta, "mu": proposal.mu}
+    if "q" not in inspect.signature(METHODS[method["kind"]]).parameters:
+        del chosen["q"]
+    chosen["decay"] = {"kind": "cosine", "rounds": rounds}
+    lines = [
+        "# zocosmo probe proposed this, on training examples alone:",
+        *(f"#   {w}" for w in proposal.why),
+    ]
+    lines += [
+        f"problem: {_yaml(problem)}",
+        f"graphs: [{_yaml(graph)}]",
+        f"methods: [{_yaml(chosen)}]",
+        "seeds: [1]  # the probe had another",
+        f"rounds: {rounds}",
+        f"log_every: {checkpoint_every(rounds)}",
+        f"guard: {_yaml(DEFAULTS['guard'])}  # the step drops where states grow and the loss does not fall",
+        "dtype: float32  # of the adapters",
+        "wire: f32",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def checkpoint_every(rounds: int) -> int:
+    """A divisor of the rounds, so that the last is measured, that gives about 20 checkpoints."""
+    return nearest_divisor(rounds, rounds / CHECKPOINTS)
+
+
+def _yaml(value: Any) -> str:
+    """A value that YAML 1.1 reads back: text in quotes, floats with a dot."""
+    if isinstance(value, dict):
+        words = (part if key in ("kind", "dtype") else _yaml(part) for key, part in value.items())
+        return "{" + ", ".join(f"{key}: {word}" for key, word in zip(value, words, strict=True)) + "}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    text = repr(value)
+    return text.replace("e", ".0e") if "e" in text and "." not in text else text

@@ -1,0 +1,52 @@
+"""Probe a model in several dtypes, one after the other, and choose one."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from zocosmo.errors import check_known
+from zocosmo.llm.backbone import pick_device
+from zocosmo.llm.probe import Probe, Say, Suggestion, probe, recommend, size_for, suggest, with_pilots
+from zocosmo.llm.subject import Setting, Subject
+from zocosmo.methods import METHODS
+
+ALL = ("float32", "tf32", "bfloat16")
+
+
+def settings_for(given: Setting, dtype: str) -> list[Setting]:
+    """One setting for each dtype to probe; `all` leaves out tf32 on a CPU."""
+    if dtype != "all":
+        return [replace(given, dtype=dtype)]
+    on_cpu = pick_device(given.device) == "cpu"
+    return [replace(given, dtype=name) for name in ALL if not (on_cpu and name == "tf32")]
+
+
+def probe_dtypes(
+    settings: Sequence[Setting],
+    method: str,
+    probing: Mapping[str, Any],
+    piloting: Mapping[str, Any] | None,
+    say: Say | None,
+) -> tuple[list[tuple[Probe, Suggestion]], int | None]:
+    """What each dtype gave, and which to take; pilots choose its η. One model is in memory at a time.
+
+    `probing` are options of `probe`, `piloting` those of `with_pilots`; None runs no pilots.
+    """
+    found = []
+    for setting in settings:
+        subject = Subject(setting)
+        size = size_for(method, probing["q"], subject.d)
+        one = probe(subject, say=say, **{**probing, "q": size})
+        found.append((one, suggest(one)))
+    best = recommend(found)
+    if best is not None and piloting is not None:
+        one = found[best][0]
+        found[best] = one, with_pilots(Subject(settings[best]), one, method=method, say=say, **piloting)
+    return found, best
+
+
+def momentum_of(method: str, momentum: float) -> dict[str, float]:
+    """The method's momentum, if it has any."""
+    check_known("method", method, METHODS)
+    return {"beta": momentum} if "beta" in inspect.signature(METHODS[method]).parameters else {}

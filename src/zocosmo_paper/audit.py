@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.plan import Plan, Trial
+from zocosmo.llm.forwards import Forwards
 from zocosmo.llm.problem import LanguageModel
 from zocosmo.llm.subject import Subject
-from zocosmo.oracle import TwoQuery
-from zocosmo.sim.engine import Checkpoint, Run, Simulation
+from zocosmo.oracle import Problem, Query
+from zocosmo.sim import Checkpoint, Run, Simulation
 
 COPIES = 2  # of the backbone
 FEWEST = 2  # rounds, so that there is one between the ends
@@ -25,25 +26,37 @@ Index = NDArray[np.int64]
 Heard = dict[tuple[int, int, int], float]  # by round, node, and 0 for x + μu, 1 for x − μu
 
 
-class Told(LanguageModel):
-    """A language model that records all its answers."""
+class RecordedForwards(Forwards):
+    """Forwards that record all their answers."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.heard: Heard = {}
 
-    def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
-        found = super()._ask(adapters, t, rows, times)
+    def ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
+        found, nodes = super().ask(adapters, t, rows, times), self.sampler.nodes
         for k, value in enumerate(found.tolist()):
-            node = self.nodes[int(rows[k % len(rows)]) % self.n]
+            node = int(nodes[int(rows[k % len(rows)]) % len(nodes)])
             self.heard[t, node, k // len(rows)] = value
         return found
 
 
-class Placed:
-    """Nodes in groups, each group with its own subject, as in separate processes."""
+class Told(LanguageModel):
+    """A language model whose answers are recorded."""
 
-    structure = ()
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.forwards: RecordedForwards = RecordedForwards(
+            self.subject, self.sampler, self.record.shape, self.forwards.size
+        )
+
+    @property
+    def heard(self) -> Heard:
+        return self.forwards.heard
+
+
+class Placed(Problem):
+    """Nodes in groups, each group with its own subject, as in separate processes."""
 
     def __init__(self, groups: Sequence[Told], nodes: Sequence[Index]) -> None:
         self.groups, self.nodes = groups, nodes
@@ -53,11 +66,10 @@ class Placed:
     def alternating(cls, whole: Told, subjects: Sequence[Subject]) -> Self:
         """Node i uses subject i mod the number of subjects."""
         nodes = [np.arange(k, whole.n, len(subjects)) for k in range(len(subjects))]
-        groups = []
-        for subject, mine in zip(subjects, nodes, strict=True):
-            group = whole.at(mine.tolist())
-            group.subject = subject
-            groups.append(group)
+        groups = [
+            Told(subject, [whole.nodes[i] for i in mine], whole.parts, whole.tape)
+            for subject, mine in zip(subjects, nodes, strict=True)
+        ]
         return cls(groups, nodes)
 
     @classmethod
@@ -74,15 +86,19 @@ class Placed:
         return self.groups[0].x0
 
     def __call__(self, x: Values, t: int, *, active: Any = None) -> Values:
-        raise NotImplementedError  # methods call two_query
+        losses = np.zeros(x.shape[:-1])
+        for group, nodes in zip(self.groups, self.nodes, strict=True):
+            some = None if active is None else active[..., nodes]
+            losses[..., nodes] = group(np.ascontiguousarray(x[..., nodes, :]), t, active=some)
+        return losses
 
-    def two_query(self, query: TwoQuery, t: int) -> Values:
-        slope = np.zeros((*query.x.shape[:-1], 1), query.x.dtype)
+    def slopes(self, query: Query, t: int) -> Values:
+        slopes = np.zeros((*query.x.shape[:-1], len(query.directions)), query.x.dtype)
         for group, nodes in zip(self.groups, self.nodes, strict=True):
             mine = self._share(query, nodes)
             if mine.active is None or mine.active.any():
-                slope[..., nodes, :] = group.two_query(mine, t)
-        return slope
+                slopes[..., nodes, :] = group.slopes(mine, t)
+        return slopes
 
     def local(self, x: Values) -> Values:
         return self._merged(lambda group, nodes: {"local": group.local(x[..., nodes, :])})["local"]
@@ -94,13 +110,17 @@ class Placed:
         return self.groups[0].report(centre)
 
     def at(self, nodes: Sequence[int]) -> Self:
-        raise NotImplementedError  # already in groups
+        raise InputError("these nodes are in groups already; take the problem they come from")
 
-    def _share(self, query: TwoQuery, nodes: Index) -> TwoQuery:
+    def _share(self, query: Query, nodes: Index) -> Query:
         """The query of some nodes."""
-        u = query.u.pick(lambda a: a[..., nodes, :] if a.ndim > 1 and a.shape[-2] == self.n else a)
+
+        def pick(rows: Values) -> Values:
+            return rows[..., nodes, :] if rows.ndim > 1 and rows.shape[-2] == self.n else rows
+
+        directions = tuple(u.pick(pick) for u in query.directions)
         active = None if query.active is None else query.active[..., nodes]
-        return TwoQuery(np.ascontiguousarray(query.x[..., nodes, :]), u, query.mu, active)
+        return Query(np.ascontiguousarray(query.x[..., nodes, :]), directions, query.mu, active)
 
     def _merged(self, ask: Callable[[Told, Index], dict[str, Values]]) -> dict[str, Values]:
         parts = [ask(group, nodes) for group, nodes in zip(self.groups, self.nodes, strict=True)]

@@ -33,7 +33,7 @@ class Forwards:
 
     def losses(self, x: Any, t: int, rows: Index) -> torch.Tensor:
         """Mean losses at the states themselves."""
-        return self._ask(self._tensor(x)[torch.from_numpy(rows)].float(), t, rows)
+        return self.ask(self._tensor(x)[torch.from_numpy(rows)].float(), t, rows)
 
     def both_sides(self, query: Query, t: int, rows: Index) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Mean losses of the rows at x + μu, then at x − μu; and the coordinates that were asked about,
@@ -45,9 +45,9 @@ class Forwards:
             return self.subject.backbone.both(x, at, self._shift(query), batch, owed), at
         x, at_some, shift = self._shifted(query, rows)
         if at_some is None:
-            return self._ask(torch.cat([x + shift, x - shift]).float(), t, rows, times=2), None
+            return self.ask(torch.cat([x + shift, x - shift]).float(), t, rows, times=2), None
         if not self.is_fused or len(rows) == 0:
-            return self._ask(both_points(x, at_some, shift), t, rows, times=2), at_some
+            return self.ask(both_points(x, at_some, shift), t, rows, times=2), at_some
         return self.subject.backbone.both(x, at_some, shift, self.sampler.batch(t, rows, 2)), at_some
 
     def look_ahead(self, coming: Query, query: Query, rows: Index) -> None:
@@ -61,7 +61,7 @@ class Forwards:
             x, owed = held.debt_after(query.u)
             self.subject.backbone.both_ahead(x, at, shift, self.sampler.ready.batch, owed)
 
-    def _ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
+    def ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
         """Mean losses of adapters on their rows' examples of round t, several times over."""
         backbone = self.subject.backbone
         if not len(rows):  # the only node here has no partner in this round

@@ -5,16 +5,16 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from zocosmo.llm.probe import Suggestion, setting_of
+from zocosmo.llm.probe import Proposal, setting_of
 from zocosmo.llm.recipe import DEFAULTS, nearest_divisor
-from zocosmo.llm.subject import Setting
+from zocosmo.llm.subject import ModelSetting
 from zocosmo.methods import METHODS
 
 CHECKPOINTS = 20  # wanted; their number must divide the rounds
 
 
 def as_config(
-    setting: Setting, proposal: Suggestion, graph: dict[str, Any], method: dict[str, Any], rounds: int
+    setting: ModelSetting, proposal: Proposal, graph: dict[str, Any], method: dict[str, Any], rounds: int
 ) -> str:
     """A config of the proposal, with the noise of the loss, so that training logs its signal-to-noise."""
     usual = asdict(setting_of())

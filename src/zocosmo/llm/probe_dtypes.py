@@ -7,14 +7,15 @@ from typing import Any
 
 from zocosmo.errors import check_known
 from zocosmo.llm.backbone import pick_device
-from zocosmo.llm.probe import Probe, Say, Suggestion, probe, recommend, size_for, suggest, with_pilots
-from zocosmo.llm.subject import Setting, Subject
+from zocosmo.llm.pilot import Say
+from zocosmo.llm.probe import Probe, Proposal, probe, recommend, size_for, suggest, with_pilots
+from zocosmo.llm.subject import ModelSetting, Subject
 from zocosmo.methods import METHODS
 
 ALL = ("float32", "tf32", "bfloat16")
 
 
-def settings_for(given: Setting, dtype: str) -> list[Setting]:
+def settings_for(given: ModelSetting, dtype: str) -> list[ModelSetting]:
     """One setting for each dtype to probe; `all` leaves out tf32 on a CPU."""
     if dtype != "all":
         return [replace(given, dtype=dtype)]
@@ -23,12 +24,12 @@ def settings_for(given: Setting, dtype: str) -> list[Setting]:
 
 
 def probe_dtypes(
-    settings: Sequence[Setting],
+    settings: Sequence[ModelSetting],
     method: str,
     probing: Mapping[str, Any],
     piloting: Mapping[str, Any] | None,
     say: Say | None,
-) -> tuple[list[tuple[Probe, Suggestion]], int | None]:
+) -> tuple[list[tuple[Probe, Proposal]], int | None]:
     """What each dtype gave, and which to take; pilots choose its η. One model is in memory at a time.
 
     `probing` are options of `probe`, `piloting` those of `with_pilots`; None runs no pilots.

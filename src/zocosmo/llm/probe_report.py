@@ -10,13 +10,13 @@ from rich.table import Table
 
 from zocosmo.files import finite_or_null
 from zocosmo.llm.pilot import choose_eta
-from zocosmo.llm.probe import Probe, Suggestion
+from zocosmo.llm.probe import Probe, Proposal
 from zocosmo.llm.survey import AGREE, ENOUGH, Level
 from zocosmo.report.figures import new_figure, save_figure
 
 SHADES = {"float32": "#1b6ca8", "tf32": "#3f9142", "bfloat16": "#d1495b", "float16": "#edae49"}
 
-Found = tuple[Probe, Suggestion]
+Found = tuple[Probe, Proposal]
 
 
 def as_report(found: Sequence[Found], best: int | None) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def probe_tables(found: Sequence[Found], best: int | None) -> Iterator[Table | s
         yield str(proposal)
 
 
-def level_table(one: Probe, proposal: Suggestion) -> Table:
+def level_table(one: Probe, proposal: Proposal) -> Table:
     table = Table("mu", "difference", "slope", "× rounding", "off the next", "", box=None, pad_edge=False)
     for level in one.levels:
         apart = "" if math.isnan(level.apart) else f"{level.apart:.1%}"
@@ -59,7 +59,7 @@ def level_table(one: Probe, proposal: Suggestion) -> Table:
     return table
 
 
-def verdict(level: Level, proposal: Suggestion) -> str:
+def verdict(level: Level, proposal: Proposal) -> str:
     """A word on one μ."""
     if math.isnan(level.apart):
         return "to judge the one before"
@@ -70,7 +70,7 @@ def verdict(level: Level, proposal: Suggestion) -> str:
     return "chosen" if level.mu == proposal.mu else "fine"
 
 
-def pilot_table(proposal: Suggestion) -> Table:
+def pilot_table(proposal: Proposal) -> Table:
     best = choose_eta(proposal.pilots)[0]
     table = Table("pilot eta", "loss before", "after", "‖x̄‖/‖x0‖", "", box=None, pad_edge=False)
     for pilot in proposal.pilots:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zocosmo.graphs.graph import Graph
-from zocosmo.planner.costs import Row
+from zocosmo.planner.costs import MethodCost
 from zocosmo.planner.crossover import Family
 from zocosmo.planner.outlook import Outlook
 from zocosmo.planner.sweep import sweep
@@ -17,19 +17,19 @@ from zocosmo.planner.units import show_bits, show_seconds
 from zocosmo.report.figures import new_panels, save_figure
 
 TITLES = {
-    "global": "global",
+    "cosmo": "global",
     "edge_local": "edge-local",
-    "flooding": "flooding",
+    "flood": "flooding",
     "dense": "dense",
-    "indexed": "indexed",
+    "cosmo indexed": "indexed",
     "marina_type": "MARINA-type",
 }
 SHADES = {
-    "global": "#1b6ca8",
+    "cosmo": "#1b6ca8",
     "edge_local": "#3f9142",
-    "flooding": "#d1495b",
+    "flood": "#d1495b",
     "dense": "#9aa5b1",
-    "indexed": "#edae49",
+    "cosmo indexed": "#edae49",
     "marina_type": "#7b5ea7",
 }
 PARTS = {"queries": "#9aa5b1", "latency": "#edae49", "transfer": "#1b6ca8"}
@@ -48,7 +48,7 @@ def outlook_tables(out: Outlook, console: Console, wide: int) -> list[Table]:
     return [bits, _table(out, CLOCK, lambda *row: _costs(*row)[len(BITS) :]), effects]
 
 
-def _table(out: Outlook, names: tuple[str, ...], cells: Callable[[Outlook, Row], list[str]]) -> Table:
+def _table(out: Outlook, names: tuple[str, ...], cells: Callable[[Outlook, MethodCost], list[str]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=True)
     for name in names:
@@ -75,7 +75,7 @@ def _kind(graph: Graph) -> str:
     return "graph" if graph.name == "edges" else f"{graph.name} graph"
 
 
-def _costs(out: Outlook, row: Row) -> list[str]:
+def _costs(out: Outlook, row: MethodCost) -> list[str]:
     return [
         _about(out, row) + show_bits(row.bits),
         "–" if row.link_ratio is None else _times(float(row.link_ratio)),
@@ -87,7 +87,7 @@ def _costs(out: Outlook, row: Row) -> list[str]:
     ]
 
 
-def _effects(out: Outlook, row: Row) -> list[str]:
+def _effects(out: Outlook, row: MethodCost) -> list[str]:
     per, about = row.contraction_per_mbit, _about(out, row)
     return [
         "exact agreement" if row.agrees else f"{about}{row.contraction:.3g}",
@@ -97,7 +97,7 @@ def _effects(out: Outlook, row: Row) -> list[str]:
     ]
 
 
-def _about(out: Outlook, row: Row) -> str:
+def _about(out: Outlook, row: MethodCost) -> str:
     """A mark for numbers of a schedule whose law was only estimated."""
     return "≈ " if row.method == "edge_local" and not out.pairs.exact else ""
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import run_plan
-from zocosmo.sim.engine import Checkpoint, Run, Simulation
+from zocosmo.sim import Checkpoint, Run, Simulation
 from zocosmo_paper.claim import Claim, constant
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.items.studies import COUPLINGS, GRAPHS

@@ -21,7 +21,7 @@ from zocosmo.report.curves import COLOURS
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.theory.exact import Expected, Quadratics, expectation
-from zocosmo.theory.second_moments import complete_law, ring_law
+from zocosmo.theory.law import complete_law, ring_law
 from zocosmo.theory.stability import critical_step, expected_limit, is_stable
 
 PAGE = Path(__file__).parents[1] / "docs" / "expectation.md"

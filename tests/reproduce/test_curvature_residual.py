@@ -7,7 +7,7 @@ from reproduce.quadratics import SEEDS, short, verdicts
 from zocosmo.experiments.run import run_plan
 from zocosmo.reproduce.items.residual import CONFIG, Audit, claims, residual, table
 from zocosmo.reproduce.run import reproduce
-from zocosmo.theory import curvature_residual
+from zocosmo.theory.steps import curvature_residual
 
 STATES = 96 * SEEDS * 3  # runs of a seed, and three checkpoints
 

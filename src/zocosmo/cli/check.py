@@ -20,7 +20,7 @@ from zocosmo.errors import InputError, check_whole
 from zocosmo.files import replace_file
 
 if TYPE_CHECKING:
-    from zocosmo.checks.row import Row
+    from zocosmo.checks.measurement import Measurement
     from zocosmo.checks.run import Tick
 
 TAPES = 256
@@ -78,7 +78,7 @@ def _make(folder: Path) -> None:
         raise InputError(f"--out {folder} is no folder and cannot be made one: {error.strerror}") from None
 
 
-def as_report(rows: Sequence["Row"]) -> dict[str, Any]:
+def as_report(rows: Sequence["Measurement"]) -> dict[str, Any]:
     """All rows as plain data, and how many have each verdict."""
     verdicts = [row.verdict for row in rows]
     return {
@@ -104,14 +104,14 @@ def summary(report: dict[str, Any]) -> str:
     )
 
 
-def table(rows: Sequence["Row"]) -> Table:
+def table(rows: Sequence["Measurement"]) -> Table:
     """Rows under the formula that they are about, with what all of them say said once."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     shown.add_column("formula, setting", ratio=1, overflow="fold")
     for name in ("predicted", "measured, 95 %", "z"):
         shown.add_column(name, justify="right", no_wrap=True)
     shown.add_column("verdict", no_wrap=True)
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[Measurement]] = {}
     for row in rows:
         groups.setdefault(row.formula, []).append(row)
     for formula, group in groups.items():
@@ -126,7 +126,7 @@ def table(rows: Sequence["Row"]) -> Table:
     return shown
 
 
-def cells(row: "Row", said: str = "") -> list[Text]:
+def cells(row: "Measurement", said: str = "") -> list[Text]:
     half = "" if row.low is None or row.high is None else f" ± {(row.high - row.low) / 2:.2g}"
     z = row.sign if row.z is None else f"{row.z:+.2f}"
     note = f" ({row.note})" if row.note not in ("", said) else ""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -161,6 +161,11 @@ class Method(ABC):
     def eta_at(self, t: int) -> float:
         """η_t"""
         return self.eta * self.decay.factor(t)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters by name, as a config gives them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)

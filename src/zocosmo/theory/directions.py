@@ -5,24 +5,24 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from zocosmo.theory.numbers import Number, check_size, exact, square
+from zocosmo.theory.numbers import Number, both_drawn, check_size, exact, square
 
 
 class MapMoments(NamedTuple):
-    """Factors of the identity; p = q/d. E‖Aa‖² = f ‖a‖² for every a where E AᵀA = f I."""
+    """Factors of the identity; p = q/d. If E AᵀA = f I then E‖Aa‖² = f ‖a‖² for every a."""
 
     D: Fraction  # E D = D · I
     DD: Fraction  # D² = DD · D on every draw, so E‖Da‖² = DD ‖a‖²
     D_spread: Fraction  # E‖(D − I) a‖²
     P: Fraction  # E P = p I
     P_spread: Fraction  # E‖(P − pI) a‖²
-    cross: Fraction  # E[(P − pI)(D − I)]: memory and fresh query see one support
-    support_part: Fraction  # E‖(P/p − I) a‖²: what the support alone does to D
-    sign_part: Fraction  # E‖(D − P/p) a‖²: what the signs add, given the support
+    cross: Fraction  # E[(P − pI)(D − I)]: momentum and query share the support
+    support_part: Fraction  # E‖(P/p − I) a‖²: spread of D due to the support
+    sign_part: Fraction  # E‖(D − P/p) a‖²: spread due to the signs, given the support
 
 
 def map_moments(d: int, q: int) -> MapMoments:
-    """The moments that all others are made of   [eq:corr_D_moments, prop:momentum_moments_v23]
+    """The moments that all others are built from   [eq:corr_D_moments, prop:momentum_moments_v23]
 
         E D = I      D² = d D      E‖(D − I)a‖² = (d − 1) ‖a‖² = [(1/p − 1) + (d − 1/p)] ‖a‖²
 
@@ -44,7 +44,7 @@ def map_moments(d: int, q: int) -> MapMoments:
 
 
 class DirectionMoments(NamedTuple):
-    """Of (u·v) and of ‖Dv‖; the bounds are those that the proofs go on with."""
+    """Of (u·v) and of ‖Dv‖; the bounds are those that the proofs use."""
 
     second: Number  # E(u·v)²
     fourth: Number  # E(u·v)⁴
@@ -60,7 +60,7 @@ def direction_moments(v: ArrayLike, q: int) -> DirectionMoments:
         E(u·v)² = p ‖v‖²           E(u·v)⁴ = p Σ v⁴ + 3 p₂ (‖v‖⁴ − Σ v⁴) ≤ 3 p ‖v‖⁴
         E‖Dv‖² = d ‖v‖²            E‖Dv‖⁴ = (d⁴/q²) E(u·v)⁴ ≤ 3 (d³/q) ‖v‖⁴
 
-    p₂ = q(q − 1) / d(d − 1) is the chance that two given coordinates are both drawn.
+    p₂ = q(q − 1) / d(d − 1) is the probability that two given coordinates are both drawn.
 
     >>> direction_moments([1, 1, 0], q=2).fourth
     Fraction(10, 3)
@@ -82,7 +82,6 @@ def support_energy_square(v: ArrayLike, q: int) -> Number:
     """
     x = exact("v", v, ndim=1)
     d, q = check_size(len(x), q)
-    both = Fraction(q * (q - 1), d * (d - 1)) if d > 1 else Fraction(0)
     norm2, fourths = square(x), square(x * x)
-    energy: Number = Fraction(q, d) * fourths + both * (norm2**2 - fourths)
+    energy: Number = Fraction(q, d) * fourths + both_drawn(d, q) * (norm2**2 - fourths)
     return energy

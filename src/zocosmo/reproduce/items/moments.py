@@ -18,7 +18,7 @@ from zocosmo.reproduce.claim import Claim, constant, order
 from zocosmo.reproduce.item import Evidence, Findings, Item, Picture, Table
 from zocosmo.reproduce.items.panels import LOOKS
 from zocosmo.reproduce.items.studies import COUPLINGS, SEEDS, D, N, Q, text
-from zocosmo.theory import coupling_moments, crossover
+from zocosmo.theory.moments import coupling_moments, crossover
 
 PAIRS = N // 2
 DRAWS = 1500

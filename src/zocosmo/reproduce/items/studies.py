@@ -15,7 +15,8 @@ from zocosmo.report.budget import LABELS, Cell, cell
 from zocosmo.report.stats import paired_interval
 from zocosmo.report.tables import rounded
 from zocosmo.reproduce.claim import NO, ORDERING, WITHIN, Claim, Printed, constant, figure, order
-from zocosmo.theory import Law, Quadratics, complete_law, expectation, ring_law
+from zocosmo.theory.exact import Quadratics, expectation
+from zocosmo.theory.law import Law, complete_law, ring_law
 
 N, D, Q = 8, 32, 4
 COUPLINGS: tuple[Literal["G", "S", "I"], ...] = ("G", "S", "I")

@@ -1,12 +1,12 @@
 """The picture of docs/mixing.md, and the runs that its dots come from."""
 
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from zocosmo.checks import figure
-from zocosmo.theory import energy_path, ring
+from zocosmo.theory.law import ring_law
+from zocosmo.theory.repeated import energy_path
 
 
 def test_the_figure_is_drawn_and_the_one_in_the_docs_is_small(tmp_path, monkeypatch):
@@ -19,7 +19,6 @@ def test_the_figure_is_drawn_and_the_one_in_the_docs_is_small(tmp_path, monkeypa
 def test_dots_lie_on_lines():
     """z of the last round from its own variance over 100 tapes."""
     x = np.outer(np.arange(figure.N), np.ones(figure.D))
-    law = [(pairs, Fraction(1, 2)) for pairs in ring.phases(figure.N)]
     seen = figure.simulated_energy("I", x)[-1]
-    line = energy_path(x, law, figure.ROUNDS, q=figure.Q, common=False)[-1]
+    line = energy_path(x, ring_law(figure.N), figure.ROUNDS, q=figure.Q, common=False)[-1]
     assert abs(seen.mean() - line) < 4 * seen.std(ddof=1) / figure.TAPES**0.5

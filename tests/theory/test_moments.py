@@ -13,12 +13,12 @@ from zocosmo.graphs.graph import complete
 from zocosmo.methods.edge_local import EdgeLocal
 from zocosmo.problems.quadratic import Quadratic
 from zocosmo.sim.engine import Run, Simulation
-from zocosmo.theory.directions import direction_moments, map_moments, support_energy_square
 from zocosmo.theory.law import Law, complete_law, fixed_law
 from zocosmo.theory.moments import (
     coupling_coefficients,
     coupling_moments,
     crossover,
+    map_moments,
     matching_heterogeneity,
     pair_gradients,
 )
@@ -122,27 +122,6 @@ def test_moments_of_the_random_map_equal_full_enumeration(d, q):
     means = [each.mean(axis=0) for each in (*found, (D - P / p) @ (D - P / p))]
     assert all((mean == factor * eye).all() for mean, factor in zip(means, map_moments(d, q), strict=True))
     assert (d * D == D @ D).all()
-
-
-@pytest.mark.parametrize(("v", "q"), [([1, -2, 3], 1), ([1, -2, 3], 2), ([2, 0, 1, 5], 3), ([7], 1)])
-def test_second_and_fourth_moments_along_a_vector_equal_full_enumeration(v, q):
-    d = len(v)
-    slopes = [Fr(int(u @ v)) for found in directions(d, q) for u in found]
-    second, fourth = (sum(s**k for s in slopes) / len(slopes) for k in (2, 4))
-    found = direction_moments(v, q)
-    assert (found.second, found.fourth) == (second, fourth)
-    scale = Fr(d, q) ** 2 * q  # ‖Dv‖² = (d/q)² (u·v)² ‖u‖²
-    assert (found.estimate_second, found.estimate_fourth) == (scale * second, scale**2 * fourth)
-
-
-@settings(max_examples=25)
-@given(st.lists(st.integers(-9, 9), min_size=1, max_size=8), st.integers(1, 8))
-def test_fourth_moments_keep_the_bounds_of_the_proofs(v, q):
-    q, d, norm2 = min(q, len(v)), len(v), sum(x * x for x in v)
-    found = direction_moments(v, q)
-    assert found.fourth <= found.fourth_bound == 3 * Fr(q, d) * norm2**2
-    assert found.estimate_fourth <= found.estimate_fourth_bound == 3 * Fr(d**3, q) * norm2**2
-    assert support_energy_square(v, q) <= Fr(q, d) * norm2**2
 
 
 @pytest.mark.parametrize("n", [4, 6])

@@ -9,6 +9,7 @@ from functools import cached_property
 from zocosmo.graphs.listed import Listed
 from zocosmo.graphs.matching import Schedule
 from zocosmo.theory.law import Edge, Law, complete_law, fixed_law, ring_law, ring_phases
+from zocosmo.theory.schedule import greedy_classes
 
 MOST_MATCHINGS = 3000  # of a law that is listed
 
@@ -61,13 +62,7 @@ def cycle_of(name: str, schedule: Schedule) -> Cycle | None:
 
 def colour_classes(edges: Sequence[Edge]) -> list[list[Edge]]:
     """Edges in order, each in the first class where both ends are free."""
-    classes: list[list[Edge]] = []
-    for e in edges:
-        home = next((each for each in classes if all(set(e).isdisjoint(f) for f in each)), None)
-        if home is None:
-            classes.append(home := [])
-        home.append(e)
-    return classes
+    return [[edges[k] for k in each] for each in greedy_classes(edges, range(len(edges)))]
 
 
 def greedy_law(n: int, edges: Sequence[Edge]) -> Law | None:

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from zocosmo.theory.certificates import coupling_constants, is_certified
-from zocosmo.theory.numbers import Number, check_beta, check_finite, rational, share, whole
+from zocosmo.theory.numbers import Number, check_beta, check_finite, rational, share
 from zocosmo.theory.rates import Rate, Regime, Term, check_rho, check_rounds
 
 
@@ -19,12 +19,6 @@ class Recursion(NamedTuple):
         check_rounds(T)
         left = 1 - self.kappa
         return rational(E0) / (T * left) + self.factor * rational(eta) ** 2 * rational(M2) / left
-
-    def after(self, *, eta: Number, M2: Number, T: int, E0: Number = 0) -> Number:
-        """ℰ_T ≤ κ^T ℰ_0 + f η² M² (1 − κ^T) / (1 − κ)"""
-        kept = self.kappa ** whole("T", T, 0)
-        pushed = self.factor * rational(eta) ** 2 * rational(M2)
-        return kept * rational(E0) + pushed * (1 - kept) / (1 - self.kappa)
 
 
 def masked_recursion(*, d: int, q: int, rho2: Number) -> Recursion:
@@ -86,7 +80,11 @@ def core_bound(regime: Regime, *, eta: float, mu: float, rho: float, T: int, E0:
     """
     check_rho(rho)
     check_rounds(T)
-    _at_most(eta, 1 / (8 * regime.L * regime.d), "1/8Ld")
+    check_finite("eta", eta, above=True)
+    if eta > (most := 1 / (8 * regime.L * regime.d)):
+        raise ValueError(
+            f"eta = {eta:g} is above 1/8Ld = {most:.4g}, the largest step of this bound; lower eta"
+        )
     L2, recursion = regime.L**2, masked_recursion(d=regime.d, q=regime.q, rho2=float(rho) ** 2)
     left = 1 - float(recursion.kappa)
     terms = {
@@ -155,11 +153,3 @@ def coupling_bound(coupling: str, regime: Regime, *, eta: float, mu: float, chi:
         "bias": Term((12 + 48 * stretch / gamma * (2 + 4 / gamma)) * regime.B(mu) ** 2),
     }
     return Rate("eq:corr_explicit_core_rate", True, T, terms, regime.ceiling)
-
-
-def _at_most(eta: float, limit: float, rule: str) -> None:
-    check_finite("eta", eta, above=True)
-    if eta > limit:
-        raise ValueError(
-            f"eta = {eta:g} is above {rule} = {limit:.4g}, the largest step of this bound; lower eta"
-        )

@@ -142,9 +142,7 @@ class Law:
 
     def shared(self, coupling: str | None) -> str:
         """What two pairs of a round share: G, S or I."""
-        if coupling not in COUPLINGS:
-            raise ValueError(f"matchings need a coupling, 'G', 'S' or 'I'; got {coupling!r}")
-        return str(coupling)
+        return check_coupling(coupling)
 
     def averages(self, dtype: type) -> Averages:
         """In floats, or exactly with dtype object."""
@@ -281,6 +279,12 @@ def centring(n: int) -> Array:
 def identity(n: int) -> Array:
     """I in rationals."""
     return np.array([[Fraction(int(i == j)) for j in range(n)] for i in range(n)], dtype=object)
+
+
+def check_coupling(coupling: str | None) -> str:
+    if coupling not in COUPLINGS:
+        raise ValueError(f"matchings need a coupling, one of {', '.join(COUPLINGS)}; got {coupling!r}")
+    return str(coupling)
 
 
 def check_edge(n: int, e: Edge) -> None:

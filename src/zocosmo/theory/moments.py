@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
-from zocosmo.theory.law import COUPLINGS, Law
+from zocosmo.theory.law import Law, check_coupling
 from zocosmo.theory.numbers import (
     Number,
     Pairs,
@@ -18,6 +18,7 @@ from zocosmo.theory.numbers import (
     check_size,
     exact,
     rational,
+    share,
     spread,
     square,
     whole,
@@ -91,6 +92,40 @@ def crossover(first: str, second: str, *, d: int, q: int, pairs: int, a2: Number
     return (pairs - 1) * _energy("‖ā‖²", a2)
 
 
+class MapMoments(NamedTuple):
+    """Factors of the identity; p = q/d. If E AᵀA = f I then E‖Aa‖² = f ‖a‖² for every a."""
+
+    D: Fraction  # E D = D · I
+    DD: Fraction  # D² = DD · D on every draw, so E‖Da‖² = DD ‖a‖²
+    D_spread: Fraction  # E‖(D − I) a‖²
+    P: Fraction  # E P = p I
+    P_spread: Fraction  # E‖(P − pI) a‖²
+    cross: Fraction  # E[(P − pI)(D − I)]: momentum and query share the support
+    support_part: Fraction  # E‖(P/p − I) a‖²: spread of D due to the support
+    sign_part: Fraction  # E‖(D − P/p) a‖²: spread due to the signs, given the support
+
+
+def map_moments(d: int, q: int) -> MapMoments:
+    """The moments that all others are built from   [eq:corr_D_moments, prop:momentum_moments_v23]
+
+        E D = I      D² = d D      E‖(D − I)a‖² = (d − 1) ‖a‖² = [(1/p − 1) + (d − 1/p)] ‖a‖²
+
+    >>> map_moments(32, 4)[:3]
+    (Fraction(1, 1), Fraction(32, 1), Fraction(31, 1))
+    """
+    p = share(d, q)
+    return MapMoments(
+        D=Fraction(1),
+        DD=Fraction(d),
+        D_spread=Fraction(d - 1),
+        P=p,
+        P_spread=p * (1 - p),
+        cross=1 - p,
+        support_part=1 / p - 1,
+        sign_part=d - 1 / p,
+    )
+
+
 class PairGradients(NamedTuple):
     """The gradients of all nodes under one matching, as the formulas need them."""
 
@@ -137,11 +172,6 @@ def matching_heterogeneity(gradients: ArrayLike, law: Law) -> Number:
     apart = sum(chance * square(g[i] - g[j]) for (i, j), chance in law.edges.items())
     left: Number = spread(g) - apart / (2 * len(g))
     return left
-
-
-def check_coupling(coupling: str) -> None:
-    if coupling not in COUPLINGS:
-        raise ValueError(f"coupling {coupling!r} is unknown; use one of {', '.join(COUPLINGS)}")
 
 
 def _energy(name: str, value: Number) -> Number:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zocosmo.theory.directions import map_moments
-from zocosmo.theory.moments import Moments, check_coupling
+from zocosmo.theory.law import check_coupling
+from zocosmo.theory.moments import Moments, map_moments
 from zocosmo.theory.numbers import (
     Number,
     check_beta,
@@ -53,13 +53,9 @@ def psi(a: ArrayLike, c: ArrayLike, *, q: int, beta: Number) -> Psi:
     """
     gradient, memory = exact("a", a, ndim=1), exact("c", c, ndim=1)
     same_shape("gradients", gradient, "momenta", memory)
-    return _psi(gradient, memory, q, check_beta(beta))
-
-
-def _psi(a: NDArray[Any], c: NDArray[Any], q: int, beta: Number) -> Psi:
-    known, theta = map_moments(len(a), q), 1 - beta
-    kept = _times(beta, c) + _times(theta / known.P, a)
-    return Psi(known.P_spread * square(kept), theta**2 * known.sign_part * square(a))
+    known, beta = map_moments(len(gradient), q), check_beta(beta)
+    kept = _times(beta, memory) + _times((1 - beta) / known.P, gradient)
+    return Psi(known.P_spread * square(kept), (1 - beta) ** 2 * known.sign_part * square(gradient))
 
 
 def momentum_moments(
@@ -120,8 +116,10 @@ def momentum_gap(first: str, second: str, *, a: ArrayLike, c: ArrayLike, q: int,
     gradient, memory = _pairs(a, c)
     beta, m = check_beta(beta), len(gradient)
     mean, stored = gradient.mean(axis=0), memory.mean(axis=0)
-    centre = _psi(mean, stored, q, beta)
-    around = [_psi(a_e - mean, c_e - stored, q, beta) for a_e, c_e in zip(gradient, memory, strict=True)]
+    centre = psi(mean, stored, q=q, beta=beta)
+    around = [
+        psi(a_e - mean, c_e - stored, q=q, beta=beta) for a_e, c_e in zip(gradient, memory, strict=True)
+    ]
     support, signs = (
         (sum(parts) / m - (m - 1) * of_mean) / m
         for parts, of_mean in zip(zip(*around, strict=True), centre, strict=True)
@@ -168,10 +166,10 @@ def stored_momentum_bound(M2: Number, *, d: int, q: int, beta: Number, rounds: i
 
 
 def _variance(coupling: str, a: NDArray[Any], c: NDArray[Any], q: int, beta: Number) -> Number:
-    m, centre = len(a), _psi(a.mean(axis=0), c.mean(axis=0), q, beta)
+    m, centre = len(a), psi(a.mean(axis=0), c.mean(axis=0), q=q, beta=beta)
     if coupling == "G":
         return centre.total
-    each = [_psi(a_e, c_e, q, beta) for a_e, c_e in zip(a, c, strict=True)]
+    each = [psi(a_e, c_e, q=q, beta=beta) for a_e, c_e in zip(a, c, strict=True)]
     if coupling == "S":
         return centre.support + sum(own.signs for own in each) / m**2
     return sum(own.total for own in each) / m**2

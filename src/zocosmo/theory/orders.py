@@ -52,27 +52,16 @@ def horizon_order(regime: Regime, *, rho: float, T: int, c: float = 1.0) -> Rate
     return Rate("eq:simplified_bigo_rate", False, T, terms, regime.ceiling)
 
 
-def node_scaled_step(regime: Regime, *, T: int) -> float:
-    """η⋆ = √(NΔ₀ / dσ²T), which balances descent against oracle noise   [eq:main_eta_worker_scaled]
-
-    It must also be at most 1/8Ld (see `core_bound`), which takes T ≥ 64 L² N Δ₀ d / σ².
-
-    >>> node_scaled_step(Regime(d=8, q=2, n=2, L=1.0, Delta0=1.0, sigma2=1.0), T=400)
-    0.025
-    """
-    check_rounds(T)
-    _noisy(regime)
-    return math.sqrt(regime.n * regime.Delta0 / (regime.d * regime.sigma2 * T))
-
-
 def node_scaled_order(regime: Regime, *, rho: float, T: int) -> Rate:
-    """R_T at η⋆: more nodes average out more noise   [eq:main_worker_scaled_rate]
+    """R_T at η⋆ = √(NΔ₀ / dσ²T), which balances descent and noise   [eq:main_worker_scaled_rate]
 
-    O( √(Δ₀dσ²/NT) + 1/T + NΔ₀ d(G² + σ²) / q(1 − ρ²)²σ²T )
+        O( √(Δ₀dσ²/NT) + 1/T + NΔ₀ d(G² + σ²) / q(1 − ρ²)²σ²T )
+
+    More nodes average out more noise. η⋆ ≤ 1/8Ld as in `core_bound` takes T ≥ 64 L² N Δ₀ d / σ².
     """
     check_rho(rho)
     check_rounds(T)
-    _noisy(regime)
+    check_finite("sigma2", regime.sigma2, above=True)
     d, n, sigma2 = regime.d, regime.n, regime.sigma2
     network = n * regime.Delta0 * d * (regime.gradient2 + sigma2)
     terms = {
@@ -107,8 +96,3 @@ def budget_order(regime: Regime, *, rho: float, bits: int, value_bits: int = 32)
 def _network(regime: Regime, rho: float) -> float:
     """d² (G² + σ²) / (1 − ρ²)²   [eq:budget_ab_def]"""
     return regime.d**2 * (regime.gradient2 + regime.sigma2) / (1 - rho**2) ** 2
-
-
-def _noisy(regime: Regime) -> None:
-    if not regime.sigma2 > 0:
-        raise ValueError("sigma2 = 0: there is no noise for nodes to average; use core_order")

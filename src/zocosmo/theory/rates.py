@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from zocosmo.theory.moments import check_coupling
+from zocosmo.theory.law import check_coupling
 from zocosmo.theory.numbers import Number, check_finite, check_size, rational, whole
 
 MOST_ROUNDS = 10**30  # a horizon beyond this counts as never

@@ -58,11 +58,6 @@ class Best(NamedTuple):
         """Largest possible distance from the best law, relative to the bound."""
         return max(0.0, 1 - self.value / self.upper_bound)
 
-    @property
-    def efficiency(self) -> float:
-        """Share of the most that the same scalars can achieve   [eq:mixing_per_bit_converse]"""
-        return float(mixing_efficiency(self.lambda2, n=self.law.n, pairs=self.pairs))
-
     def whole_weights(self) -> list[int]:
         """The law's weights as integers without a common divisor."""
         total = math.lcm(*(weight.denominator for _, weight in self.law.listed()))
@@ -243,7 +238,7 @@ def _colour_classes(n: int, edges: Sequence[Edge]) -> list[Column]:
     odd = n + n % 2 - 1
     orders = [list(range(len(edges)))]
     orders.append(sorted(orders[0], key=lambda k: _tournament(*edges[k], n, odd)))
-    return min((_greedy_classes(edges, order) for order in orders), key=len)
+    return min((greedy_classes(edges, order) for order in orders), key=len)
 
 
 def _tournament(i: int, j: int, n: int, odd: int) -> int:
@@ -251,7 +246,8 @@ def _tournament(i: int, j: int, n: int, odd: int) -> int:
     return (2 * i if j == n - 1 and n % 2 == 0 else i + j) % odd
 
 
-def _greedy_classes(edges: Sequence[Edge], order: Sequence[int]) -> list[Column]:
+def greedy_classes(edges: Sequence[Edge], order: Iterable[int]) -> list[Column]:
+    """Edges in the given order, each in the first class where both ends are free, as indices."""
     classes: list[list[int]] = []
     busy: list[set[int]] = []
     for k in order:

@@ -1,5 +1,9 @@
-"""The picture of docs/mixing.md: energy per round, and the ring's bound against its exact gap."""
+"""The picture of mixing.md: energy per round, and the ring's bound against its exact gap.
 
+python docs/mixing.py docs/img/mixing.png
+"""
+
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -70,3 +74,7 @@ def _blocks(axes: Any) -> None:
     axes.minorticks_off()
     axes.set_title("alternating ring: the bound is 3 to 6 times below", fontsize=9)
     axes.legend(frameon=False, fontsize=7)
+
+
+if __name__ == "__main__":
+    mixing_figure(Path(sys.argv[1]))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from zocosmo.report.figures import new_panels, save_figure
-from zocosmo.theory import coupling_moments, crossover
+from zocosmo.theory.moments import coupling_moments, crossover
 
 SIZES = {"d": 32, "q": 4, "pairs": 4}
 SHADES = {"G": "#1b6ca8", "S": "#edae49", "I": "#d1495b"}
@@ -23,7 +23,7 @@ def moments_picture(to: Path) -> None:
     for axes, (part, name) in zip(panels, names.items(), strict=True):
         for coupling, shade in SHADES.items():
             found = [coupling_moments(coupling, **SIZES, a2=1, H2=value) for value in H2]
-            axes.plot(H2, [getattr(each, part) for each in found], color=shade, label=coupling)
+            axes.plot(H2, [each._asdict()[part] for each in found], color=shade, label=coupling)
         axes.axvline(at, color="black", linestyle=":", linewidth=1)
         axes.set(xlabel="heterogeneity of pairs, H²", ylabel=name, xlim=(0, 15), ylim=(0, None))
     panels[0].text(float(at), 118, f" all equal at H² = {at}", fontsize=9)

@@ -2,8 +2,8 @@
 
     python results/expectation.py [--write]
 
-With --write, the tables and the figure of docs/expectation.md are made anew (minutes). Problems are those of
-the seeds of configs/extension.yaml; what the paper prints is of eight problems of the same law.
+--write updates the tables and the figure of docs/expectation.md (minutes). Problems are those of the seeds of
+configs/extension.yaml; the paper's numbers are of eight problems of the same law.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from zocosmo.report.curves import COLOURS
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.theory.exact import Expected, Quadratics, expectation
-from zocosmo.theory.second_moments import complete_law, ring_law
+from zocosmo.theory.law import complete_law, ring_law
 from zocosmo.theory.stability import critical_step, expected_limit, is_stable
 
 PAGE = Path(__file__).parents[1] / "docs" / "expectation.md"
@@ -71,7 +71,7 @@ class Setting(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What the paper prints of a setting: mean and standard deviation over eight seeds."""
+    """The paper's numbers for a setting: mean and standard deviation over eight seeds."""
 
     setting: Setting
     mean: float
@@ -131,8 +131,8 @@ def exact_mean(setting: Setting) -> float:
 def expected_row(row: Printed) -> str:
     """`within`: no further from the paper's mean than its standard deviation, or than two standard errors.
 
-    A standard error is that of eight runs, from the standard deviation of 64 of ours: F is skewed, and eight
-    runs that happen to be low say both a low mean and a low deviation.
+    The standard error is that of eight runs, from the standard deviation of 64 of ours: F is skewed, and eight
+    low runs would give both a low mean and a low deviation.
     """
     exact = exact_mean(row.setting)
     ours = row.setting.simulated((row.setting.problem(seed), seed) for seed in RUNS)[-1]
@@ -148,7 +148,7 @@ def expected_table() -> str:
 
 
 def tables() -> dict[str, str]:
-    with threadpool_limits(1):  # small matrices: threads would wait for each other
+    with threadpool_limits(1):  # threads only slow down small matrices
         return {"critical": f"{critical_table()}\n\n{spread_line()}\n", "expected": f"{expected_table()}\n"}
 
 
@@ -164,7 +164,7 @@ def draw(to: Path = PICTURE) -> None:
         axes.legend(frameon=False, fontsize=9)
     panels[0].set_ylabel(r"objective $F(\bar{x})$")
     save_figure(figure, to, dpi=100)
-    if to.suffix == ".png":  # thin lines have many shades, which take room and add nothing
+    if to.suffix == ".png":  # fewer shades make a smaller file
         from PIL import Image
 
         Image.open(to).convert("RGB").quantize(32, dither=Image.Dither.NONE).save(to, optimize=True)
@@ -192,8 +192,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="put the tables and the figure into the docs")
-    parser.add_argument("--figure", type=Path, help="draw the figure here, and nothing else")
+    parser.add_argument("--write", action="store_true", help="write the tables and the figure into the docs")
+    parser.add_argument("--figure", type=Path, help="only draw the figure, to this file")
     given = parser.parse_args()
     if given.figure is not None:
         draw(given.figure)

@@ -13,7 +13,7 @@ from zocosmo.planner import Deployment, Wish, as_report, bits_for_exposure, choo
 from zocosmo.planner.crossover import CLOSED, MOST_MEASURED, is_slower
 from zocosmo.planner.network import flood_shape
 from zocosmo.planner.sweep import sweep
-from zocosmo.theory import best_schedule
+from zocosmo.theory.schedule import best_schedule
 
 QWEN = Deployment(
     d=2_523_136, bandwidth=10**8, latency=Fraction(1, 50), query_time=Fraction(1, 2), budget=403_701_760

@@ -10,21 +10,15 @@ from hypothesis import strategies as st
 from theory.joint import perfect_matchings
 from zocosmo.theory.certificates import (
     certified_step,
-    complete_chi,
     coupling_constants,
     is_certified,
-    law_chi,
     ring_chi,
     step_limits,
 )
+from zocosmo.theory.law import Law, complete_law, fixed_law, ring_law
 
 MECHANISM = {"d": 32, "q": 4, "pairs": 4, "L": 4}
-CHI = {"complete": complete_chi(8), "ring": ring_chi(8)}
-
-
-def ring_law(n):
-    phases = [[(i, (i + 1) % n) for i in range(start, n, 2)] for start in (0, 1)]
-    return [(phase, Fr(1, 2)) for phase in phases]
+CHI = {"complete": complete_law(8).chi, "ring": ring_chi(8)}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +41,9 @@ def test_the_mechanism_study_has_these_certified_steps(graph, coupling, printed)
 @pytest.mark.parametrize("graph", CHI)
 @pytest.mark.parametrize("coupling", "GSI")
 def test_of_the_study_s_two_steps_the_smaller_is_certified_and_the_larger_is_not(graph, coupling):
-    verdicts = [is_certified(eta, coupling, **MECHANISM, chi=CHI[graph]).certified for eta in (1e-4, 4e-3)]
+    verdicts = [
+        is_certified(coupling, **MECHANISM, chi=CHI[graph], eta=eta).certified for eta in (1e-4, 4e-3)
+    ]
     assert verdicts == [True, False]
 
 
@@ -62,15 +58,15 @@ def test_the_constants_are_exact_where_chi_is():
 
 @pytest.mark.parametrize("n", [2, 4, 6, 8])
 def test_chi_of_complete_graphs_is_that_of_all_their_matchings(n):
-    """eigvalsh of n × n entries of order 1 errs by a few 1e-15."""
+    """(N − 2) / 2(N − 1), exactly."""
     every = perfect_matchings(list(range(n)))
-    law = [(pairs, Fr(1, len(every))) for pairs in every]
-    assert law_chi(law, n) == pytest.approx(float(complete_chi(n)), abs=1e-13)
+    law = Law.of(n, [(pairs, Fr(1, len(every))) for pairs in every])
+    assert law.chi == complete_law(n).chi == Fr(n - 2, 2 * (n - 1))
 
 
 @pytest.mark.parametrize("n", [4, 6, 8, 12, 30])
 def test_chi_of_even_rings_is_that_of_their_two_phases(n):
-    assert law_chi(ring_law(n), n) == pytest.approx(float(ring_chi(n)), abs=1e-13)
+    assert ring_law(n).chi == pytest.approx(float(ring_chi(n)), abs=1e-13)
     assert float(ring_chi(n)) == pytest.approx((1 + math.cos(2 * math.pi / n)) / 2, abs=1e-15)
 
 
@@ -88,7 +84,7 @@ def test_at_its_limit_a_step_meets_one_condition_with_equality(coupling, d, pair
 def test_with_two_nodes_mixing_asks_nothing_of_the_step():
     """One pair: χ = 0 and, under every coupling, K = r + J = 0; only descent limits the step."""
     for coupling in "GSI":
-        limits = step_limits(coupling_constants(coupling, d=4, q=2, pairs=1, chi=complete_chi(2)), L=1)
+        limits = step_limits(coupling_constants(coupling, d=4, q=2, pairs=1, chi=complete_law(2).chi), L=1)
         assert limits == (1 / 32, math.inf)
 
 
@@ -109,12 +105,12 @@ def test_with_two_nodes_mixing_asks_nothing_of_the_step():
     ],
 )
 def test_a_certificate_says_which_condition_binds_and_by_how_much(eta, sentence):
-    assert str(is_certified(eta, "G", **MECHANISM, chi=CHI["complete"])) == sentence
+    assert str(is_certified("G", **MECHANISM, chi=CHI["complete"], eta=eta)) == sentence
 
 
 def test_where_descent_binds_the_certificate_says_so():
     """Two nodes mix for free."""
-    verdict = is_certified(0.1, "G", d=4, q=2, pairs=1, chi=0, L=1)
+    verdict = is_certified("G", d=4, q=2, pairs=1, chi=0, L=1, eta=0.1)
     assert (verdict.binds, verdict.certified, verdict.ratio) == ("descent", False, 3.2)
 
 
@@ -123,10 +119,11 @@ def test_where_descent_binds_the_certificate_says_so():
     [
         (lambda: certified_step("G", d=4, q=2, pairs=2, chi=1, L=1), "chi = 1"),
         (lambda: certified_step("G", d=4, q=2, pairs=2, chi=0, L=0), "L = 0"),
-        (lambda: is_certified(-1, "G", d=4, q=2, pairs=2, chi=0, L=1), "eta = -1"),
-        (lambda: complete_chi(5), "5 nodes"),
-        (lambda: ring_chi(2), "2 nodes"),
-        (lambda: law_chi([([(0, 1)], 1)], 4), "4 nodes"),
+        (lambda: is_certified("G", d=4, q=2, pairs=2, chi=0, L=1, eta=-1), "eta = -1"),
+        (lambda: complete_law(5).chi, "5 nodes"),
+        (lambda: ring_chi(2), "got 2"),
+        (lambda: ring_chi(7), "7 nodes"),
+        (lambda: fixed_law(4, [(0, 1)]).chi, "4 nodes"),
     ],
 )
 def test_what_cannot_be_certified_is_refused_with_what_was_found(call, found):

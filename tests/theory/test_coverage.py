@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from zocosmo import Tape, draw_support
 from zocosmo.theory import coverage
 from zocosmo.theory.coverage import (
-    activation_law,
-    activation_variance,
     balanced_coverage,
     coverage_deviation,
     coverage_variance,
@@ -24,7 +22,6 @@ from zocosmo.theory.coverage import (
     max_balanced_gap,
     missed,
     missed_float,
-    rounds_to_cover,
     waiting_time,
 )
 
@@ -49,7 +46,6 @@ def test_exposure_and_misses_equal_full_enumeration(d, q, T):
     visits = [sum(0 in support for support in rounds) for rounds in draws(d, q, T)]
     assert exposure(d, q, T) == mean(visits)
     assert missed(d, q, T) == mean(count == 0 for count in visits)
-    assert activation_law(d, q, T) == [mean(count == k for count in visits) for k in range(T + 1)]
 
 
 @pytest.mark.parametrize(("d", "q", "T"), CASES)
@@ -58,14 +54,6 @@ def test_mean_and_variance_of_coverage_equal_full_enumeration(d, q, T):
     average = sum(shares) / len(shares)
     assert expected_coverage(d, q, T) == average
     assert coverage_variance(d, q, T) == sum((share - average) ** 2 for share in shares) / len(shares)
-
-
-@given(small)
-def test_the_activations_have_the_mean_and_variance_of_their_law(case):
-    law = activation_law(*case)
-    average = sum(k * chance for k, chance in enumerate(law))
-    assert (sum(law), average) == (1, exposure(*case))
-    assert sum((k - average) ** 2 * chance for k, chance in enumerate(law)) == activation_variance(*case)
 
 
 @given(small)
@@ -91,32 +79,6 @@ def test_the_deviation_without_fractions_agrees_with_the_exact_one(d, q, T, monk
 def test_the_mean_waiting_time_sums_over_when_the_next_visit_comes(d, q):
     """Σ_{t ≥ 0} P(no visit in t rounds) is a geometric series: 1 / (1 − r) where r = 1 − q/d."""
     assert waiting_time(d, q) == 1 / (1 - missed(d, q, 1))
-
-
-@given(small, st.fractions(0, Fraction(99, 100)))
-def test_no_round_fewer_would_cover_the_share(case, share):
-    d, q, _ = case
-    T = rounds_to_cover(d, q, share)
-    assert expected_coverage(d, q, T) >= share
-    assert T == 0 or expected_coverage(d, q, T - 1) < share
-
-
-@given(small.filter(lambda case: case[1] < case[0]))
-def test_a_share_that_is_met_exactly_is_met(case):
-    assert rounds_to_cover(*case[:2], expected_coverage(*case)) == case[2]
-
-
-@pytest.mark.parametrize(("d", "q", "share"), [(7, 2, Fraction(9, 10)), (1000, 3, 0.5), (LORA, Q, 0.99)])
-def test_sixty_digits_decide_as_fractions_do(d, q, share, monkeypatch):
-    exact = rounds_to_cover(d, q, share)
-    monkeypatch.setattr(coverage, "LONGEST", 0)
-    assert rounds_to_cover(d, q, share) == exact
-
-
-def test_the_full_model_is_covered_in_millions_of_rounds():
-    T = rounds_to_cover(FULL, Q, 0.99)
-    assert math.isclose(T, -math.log(0.01) * FULL / Q, rel_tol=1e-5)
-    assert rounds_to_cover(FULL, FULL, 1) == 1
 
 
 def test_the_long_study_visits_each_coordinate_five_times():
@@ -166,8 +128,6 @@ def test_balanced_rounds_never_visit_twice_before_all_are_visited(case):
     [
         (lambda: exposure(4, 5, 1), "q = 5"),
         (lambda: missed(4, 2, -1), "got -1"),
-        (lambda: rounds_to_cover(4, 2, 1), "got 1"),
-        (lambda: rounds_to_cover(4, 2, float("nan")), "got nan"),
     ],
 )
 def test_a_refusal_says_what_was_found(call, found):

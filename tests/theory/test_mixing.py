@@ -14,9 +14,12 @@ from zocosmo.graphs import expected_laplacian as our_laplacian
 from zocosmo.graphs import metropolis as our_metropolis
 from zocosmo.graphs import rho as our_rho
 from zocosmo.theory import mixing
+from zocosmo.theory.law import Law, complete_law, fixed_law, lambda2, ring_law
+from zocosmo.theory.numbers import exact, share
 
 HALF = Fraction(1, 2)
-SQUARE = [([(0, 1), (2, 3)], Fraction(1, 3)), ([(1, 2), (0, 3)], Fraction(1, 6)), ([(0, 2)], HALF)]
+LISTED = [([(0, 1), (2, 3)], Fraction(1, 3)), ([(1, 2), (0, 3)], Fraction(1, 6)), ([(0, 2)], HALF)]
+SQUARE = Law.of(4, LISTED)
 STATES = np.array([[1, 0, 5], [3, -2, 0], [0, 7, 1], [2, 2, -4]])
 
 
@@ -44,6 +47,18 @@ def support_draws(pairs, d, q, common):
     return [dict(zip(pairs, each, strict=True)) for each in itertools.product(subsets, repeat=len(pairs))]
 
 
+def by_coordinate(n, d, labelled):
+    """The law of the pairs that average each coordinate, from draws of a support for each pair."""
+    return [
+        Law.of(n, [([e for e, S in supports.items() if k in S], chance) for supports, chance in labelled])
+        for k in range(d)
+    ]
+
+
+def per_scalar(n, d, labelled):
+    return mixing.mixing_per_scalar(by_coordinate(n, d, labelled))
+
+
 def labelled(law, d, q, common):
     """The law of matchings with uniform supports, draw by draw."""
     out = []
@@ -55,7 +70,7 @@ def labelled(law, d, q, common):
 
 def mixed(Y, supports):
     """x_i⁺ = x_j⁺ = (y_i + y_j)/2 on S_e, literally."""
-    X = mixing.as_states(Y).copy()
+    X = exact("states", Y).copy()
     for (i, j), S in supports.items():
         for k in S:
             X[i, k] = X[j, k] = (X[i, k] + X[j, k]) / 2
@@ -65,28 +80,28 @@ def mixed(Y, supports):
 @pytest.mark.parametrize("common", [True, False])
 @pytest.mark.parametrize("q", [1, 2, 3])
 def test_expected_energy_equals_the_mean_over_all_supports_and_matchings(q, common):
-    mean = sum(chance * mixing.energy(mixed(STATES, S)) for S, chance in labelled(SQUARE, 3, q, common))
+    mean = sum(chance * mixing.energy(mixed(STATES, S)) for S, chance in labelled(LISTED, 3, q, common))
     assert mixing.energy_after(STATES, SQUARE, q=q) == mean
 
 
 def test_the_energy_drop_of_one_matching_is_half_p_times_squared_differences():
     """(q/2d) Σ ‖y_i − y_j‖² = (2/6) · ((4 + 4 + 25) + (4 + 25 + 25))"""
-    drop = mixing.energy(STATES) - mixing.energy_after(STATES, [([(0, 1), (2, 3)], 1)], q=2)
+    drop = mixing.energy(STATES) - mixing.energy_after(STATES, fixed_law(4, [(0, 1), (2, 3)]), q=2)
     assert drop == Fraction(2, 6) * (33 + 54)
 
 
 @given(st.lists(st.integers(-50, 50), min_size=12, max_size=12), st.integers(1, 3))
 def test_no_state_keeps_more_than_the_spectral_bound(entries, q):
     Y = np.array(entries).reshape(4, 3)
-    assert mixing.energy_after(Y, SQUARE, q=q) <= mixing.energy_bound(Y, SQUARE, q=q) + 1e-9
+    most = (1 - q * SQUARE.lambda2 / 6) * mixing.energy(Y)
+    assert mixing.energy_after(Y, SQUARE, q=q) <= most + 1e-9
 
 
 def test_the_spectral_bound_is_attained_by_the_slowest_eigenvector():
-    L = mixing.expected_laplacian(4, SQUARE).astype(float)
+    L = SQUARE.laplacian.astype(float)
     Y = np.linalg.eigh(L)[1][:, [1]] * np.array([[1.0, 2.0, -1.0]])
-    assert mixing.energy_after(Y, SQUARE, q=2) == pytest.approx(
-        mixing.energy_bound(Y, SQUARE, q=2), rel=1e-13
-    )
+    most = (1 - 2 * SQUARE.lambda2 / 6) * mixing.energy(Y)
+    assert mixing.energy_after(Y, SQUARE, q=2) == pytest.approx(most, rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -98,25 +113,25 @@ def test_the_spectral_bound_is_attained_by_the_slowest_eigenvector():
 )
 def test_the_expected_laplacian_is_that_of_our_schedules(graph, schedule, law):
     ours = our_laplacian(SCHEDULES[schedule](GRAPHS[graph](6)))
-    assert (mixing.expected_laplacian(6, law).astype(float) == pytest.approx(ours)) is True
+    assert (Law.of(6, law).laplacian.astype(float) == pytest.approx(ours)) is True
 
 
 def test_maximal_matchings_of_a_star_have_the_edge_law_of_our_schedule():
-    law = [([(0, i)], Fraction(1, 4)) for i in range(1, 5)]
-    assert list(mixing.edge_law(5, law).values()) == SCHEDULES["maximal"](GRAPHS["star"](5)).edge_law()
+    law = Law.of(5, [([(0, i)], Fraction(1, 4)) for i in range(1, 5)])
+    assert list(law.edges.values()) == SCHEDULES["maximal"](GRAPHS["star"](5)).edge_law()
 
 
 @pytest.mark.parametrize("common", [True, False])
 def test_labelled_laplacians_of_uniform_supports_are_p_times_the_expected_one(common):
     d, q = 3, 2
-    for L in mixing.labelled_laplacians(4, d, labelled(SQUARE, d, q, common)):
-        assert (Fraction(q, d) * mixing.expected_laplacian(4, SQUARE) == L).all()
+    for law in by_coordinate(4, d, labelled(LISTED, d, q, common)):
+        assert (Fraction(q, d) * SQUARE.laplacian == law.laplacian).all()
 
 
 @pytest.mark.parametrize("common", [True, False])
 @pytest.mark.parametrize(("n", "d", "q"), [(4, 3, 2), (2, 4, 1), (4, 2, 2)])
 def test_uniform_perfect_matchings_attain_the_bound_exactly(n, d, q, common):
-    found = mixing.mixing_per_scalar(n, d, labelled(uniform(n), d, q, common))
+    found = per_scalar(n, d, labelled(uniform(n), d, q, common))
     assert found.attained
     assert (
         found.gamma == found.bound == Fraction(q * n, 2 * d * (n - 1)) == Fraction(n * q, d) / (2 * (n - 1))
@@ -128,14 +143,14 @@ def test_a_law_that_favours_a_coordinate_misses_the_bound_there():
     """Coordinate 1 is sent half as often as 0, so it is where mixing is slowest."""
     law = [(S, c) for pairs, c in uniform(4) for S, c in [(dict.fromkeys(pairs, (0, 1)), c / 2)]]
     law += [(dict.fromkeys(pairs, (0,)), c / 2) for pairs, c in uniform(4)]
-    found = mixing.mixing_per_scalar(4, 2, law)
+    found = per_scalar(4, 2, law)
     assert (found.coordinate, found.attained) == (1, False)
     assert found.gamma == Fraction(1, 3) < found.bound == HALF
 
 
 def test_a_ring_misses_the_bound_because_it_is_not_isotropic():
     law = [([(0, 1), (2, 3)], HALF), ([(1, 2), (0, 3)], HALF)]
-    found = mixing.mixing_per_scalar(4, 2, labelled(law, 2, 1, True))
+    found = per_scalar(4, 2, labelled(law, 2, 1, True))
     assert not found.attained
     assert found.gamma < found.bound
 
@@ -155,7 +170,7 @@ def laws_of_supports(draw):
 
 @given(st.composite(laws_of_supports)())
 def test_no_law_of_matchings_and_supports_beats_the_bound(law):
-    found = mixing.mixing_per_scalar(4, 3, law)
+    found = per_scalar(4, 3, law)
     assert found.gamma <= found.bound + 1e-12
     assert found.attained == (abs(found.gamma - found.bound) < 1e-12)
 
@@ -163,21 +178,25 @@ def test_no_law_of_matchings_and_supports_beats_the_bound(law):
 @given(st.composite(laws_of_supports)())
 def test_traces_of_labelled_laplacians_add_up_to_the_values_sent(law):
     """[eq:labeled_laplacian_trace_budget]"""
-    traces = sum(np.trace(L) for L in mixing.labelled_laplacians(4, 3, law))
-    assert traces == mixing.directed_scalars(law)
-
-
-def test_the_bit_form_is_the_bound_turned_round():
-    found = mixing.mixing_per_scalar(4, 3, labelled(uniform(4), 3, 2, True))
-    assert mixing.least_bits(found.gamma, n=4, d=3, value_bits=32) == 32 * found.C_dir
+    laws = by_coordinate(4, 3, law)
+    sent = 2 * sum(chance * sum(map(len, supports.values())) for supports, chance in law)
+    assert sum(np.trace(each.laplacian) for each in laws) == mixing.mixing_per_scalar(laws).C_dir == sent
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
 def test_closed_forms_of_complete_graphs_equal_their_laplacians(n):
-    law = uniform(n) if n % 2 == 0 else idle_one(n)
-    found = mixing.complete_gaps(n, q=2, d=5)
-    assert found.lambda2 == mixing.lambda2(mixing.expected_laplacian(n, law))
-    assert found == (found.lambda2, Fraction(2, 5) * found.lambda2 / 2, 1 - found.lambda2 / 2)
+    listed = Law.of(n, uniform(n) if n % 2 == 0 else idle_one(n))
+    law = complete_law(n)
+    assert law.lambda2 == lambda2(law.laplacian) == listed.lambda2
+    assert (law.laplacian == listed.laplacian).all()
+    assert (law.is_perfect, law.pairs) == (listed.is_perfect, listed.pairs)
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_the_energy_on_complete_graphs_needs_no_list(n):
+    listed = Law.of(n, uniform(n) if n % 2 == 0 else idle_one(n))
+    Y = STATES[:n]
+    assert mixing.energy_after(Y, complete_law(n), q=2) == mixing.energy_after(Y, listed, q=2)
 
 
 def idle_one(n):
@@ -189,10 +208,8 @@ def idle_one(n):
 @pytest.mark.parametrize("n", [4, 6, 8, 30])
 def test_closed_forms_of_even_rings_equal_their_laplacians(n):
     phases = [[(i, i + 1) for i in range(0, n, 2)], [(i, (i + 1) % n) for i in range(1, n, 2)]]
-    found = mixing.ring_gaps(n, q=1, d=4)
-    measured = mixing.lambda2(mixing.expected_laplacian(n, [(pairs, HALF) for pairs in phases]))
-    assert found.lambda2 == pytest.approx(measured, rel=1e-12)
-    assert found.chi == pytest.approx((1 + math.cos(2 * math.pi / n)) / 2, rel=1e-12)
+    assert ring_law(n) == Law.of(n, [(pairs, HALF) for pairs in phases])
+    assert ring_law(n).lambda2 == pytest.approx(1 - math.cos(2 * math.pi / n), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["ring", "path", "star", "complete", "grid"])
@@ -206,7 +223,7 @@ def test_metropolis_weights_are_ours_to_rounding_and_sum_to_one_exactly(kind):
 
 @pytest.mark.parametrize("q", [1, 2])
 def test_masked_energy_equals_the_mean_over_all_supports(q):
-    W, Y = mixing.metropolis_weights(4, GRAPHS["path"](4).edges), mixing.as_states(STATES)
+    W, Y = mixing.metropolis_weights(4, GRAPHS["path"](4).edges), exact("states", STATES)
     total = Fraction(0)
     for S in itertools.combinations(range(3), q):
         X = Y.copy()
@@ -267,26 +284,25 @@ def test_one_missing_coordinate_costs_the_weight_times_the_radius():
 @pytest.mark.parametrize(
     ("law", "words"),
     [
-        ([([(0, 1), (1, 2)], 1)], "disjoint pairs"),
-        ([([(0, 9)], 1)], "leave 0 to 3"),
-        ([([(0, 1)], HALF)], "add up to 1"),
+        ([([(0, 1), (1, 2)], 1)], "node 1 is in two"),
+        ([([(0, 9)], 1)], "nodes are 0 … 3"),
+        ([([(0, 1)], HALF)], "sum to 1, got 1/2"),
         ([([(0, 1)], 1.0)], "int or a Fraction"),
-        ([([(0, 1)], 2), ([(2, 3)], -1)], "0 or more"),
+        ([([(0, 1)], 2), ([(2, 3)], -1)], "above 0, got -1"),
+        ([([(0, 1)], 1), ([(1, 2)], 0)], "above 0, got 0"),
     ],
 )
 def test_what_is_no_law_of_matchings_is_refused(law, words):
     with pytest.raises(ValueError, match=words):
-        mixing.expected_laplacian(4, law)
+        Law.of(4, law)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: mixing.share(4, 3),
+        lambda: share(3, 4),
         lambda: mixing.energy([1, 2]),
-        lambda: mixing.complete_gaps(1),
-        lambda: mixing.ring_gaps(5),
-        lambda: mixing.labelled_laplacians(2, 2, [({(0, 1): (5,)}, 1)]),
+        lambda: complete_law(1),
         lambda: mixing.one_hop({0}, {}, {1: -1}),
     ],
 )

@@ -13,22 +13,16 @@ from zocosmo.graphs.graph import complete
 from zocosmo.methods.edge_local import EdgeLocal
 from zocosmo.problems.quadratic import Quadratic
 from zocosmo.sim.engine import Run, Simulation
-from zocosmo.theory.directions import direction_moments, map_moments, support_energy_square
+from zocosmo.theory.law import Law, complete_law, fixed_law
 from zocosmo.theory.moments import (
     coupling_coefficients,
     coupling_moments,
     crossover,
-    heterogeneity_bound,
+    map_moments,
     matching_heterogeneity,
-    moment_energy,
     pair_gradients,
 )
-from zocosmo.theory.steps import (
-    common_average_step,
-    curvature_residual,
-    disagreement_step,
-    step_from_optimum,
-)
+from zocosmo.theory.steps import curvature_residual, disagreement_step, step_from_optimum
 
 SIZES = st.integers(1, 40).flatmap(lambda d: st.tuples(st.just(d), st.integers(1, d)))
 SMALL = [(3, 2, [[1, 2, -1], [0, 3, 5]]), (3, 1, [[1, 2, -1], [0, 3, 5]]), (3, 3, [[1, 2, -1], [0, 3, 5]])]
@@ -76,7 +70,7 @@ def test_the_frozen_state_study_has_these_moments(H2, V):
 @given(SIZES, st.integers(1, 9), st.fractions(0, 50), st.fractions(0, 50))
 def test_the_sum_of_moments_does_not_depend_on_the_coupling(size, pairs, a2, H2):
     sums = {sum(coupling_moments(s, d=size[0], q=size[1], pairs=pairs, a2=a2, H2=H2)) for s in "GSI"}
-    assert sums == {moment_energy(d=size[0], a2=a2, H2=H2)}
+    assert sums == {(size[0] - 1) * a2 + size[0] * H2}
 
 
 @settings(max_examples=25)
@@ -130,34 +124,15 @@ def test_moments_of_the_random_map_equal_full_enumeration(d, q):
     assert (d * D == D @ D).all()
 
 
-@pytest.mark.parametrize(("v", "q"), [([1, -2, 3], 1), ([1, -2, 3], 2), ([2, 0, 1, 5], 3), ([7], 1)])
-def test_second_and_fourth_moments_along_a_vector_equal_full_enumeration(v, q):
-    d = len(v)
-    slopes = [Fr(int(u @ v)) for found in directions(d, q) for u in found]
-    second, fourth = (sum(s**k for s in slopes) / len(slopes) for k in (2, 4))
-    found = direction_moments(v, q)
-    assert (found.second, found.fourth) == (second, fourth)
-    scale = Fr(d, q) ** 2 * q  # ‖Dv‖² = (d/q)² (u·v)² ‖u‖²
-    assert (found.estimate_second, found.estimate_fourth) == (scale * second, scale**2 * fourth)
-
-
-@settings(max_examples=25)
-@given(st.lists(st.integers(-9, 9), min_size=1, max_size=8), st.integers(1, 8))
-def test_fourth_moments_keep_the_bounds_of_the_proofs(v, q):
-    q, d, norm2 = min(q, len(v)), len(v), sum(x * x for x in v)
-    found = direction_moments(v, q)
-    assert found.fourth <= found.fourth_bound == 3 * Fr(q, d) * norm2**2
-    assert found.estimate_fourth <= found.estimate_fourth_bound == 3 * Fr(d**3, q) * norm2**2
-    assert support_energy_square(v, q) <= Fr(q, d) * norm2**2
-
-
 @pytest.mark.parametrize("n", [4, 6])
 def test_expected_heterogeneity_equals_the_mean_over_all_matchings(n):
     """Edges alone give it, for any law: here weights that grow with the place in the list."""
     rows = np.random.default_rng(1).integers(-5, 6, (n, 3))
     found = perfect_matchings(list(range(n)))
     law = [(pairs, Fr(2 * k + 1, len(found) ** 2)) for k, pairs in enumerate(found)]
-    assert matching_heterogeneity(rows, law) == sum(w * pair_gradients(rows, pairs).H2 for pairs, w in law)
+    assert matching_heterogeneity(rows, Law.of(n, law)) == sum(
+        w * pair_gradients(rows, pairs).H2 for pairs, w in law
+    )
 
 
 @settings(max_examples=25)
@@ -166,10 +141,8 @@ def test_expected_heterogeneity_keeps_its_bound(numbers):
     """Complete graph of four: χ = 1/3. F_i = ½ ‖x − c_i‖², so L = 1, ζ² is the spread of the c_i."""
     rows = np.array(numbers)
     x, c = rows[:4], rows[4:8]
-    law = [(pairs, Fr(1, 3)) for pairs in perfect_matchings([0, 1, 2, 3])]
     D, zeta2 = fractions_of(x)[1], fractions_of(c)[1]
-    bound = heterogeneity_bound(chi=Fr(1, 3), L=1, disagreement=D, zeta2=zeta2)
-    assert matching_heterogeneity(x - c, law) <= bound
+    assert matching_heterogeneity(x - c, complete_law(4)) <= 2 * Fr(1, 3) * (D + zeta2)
 
 
 def one_round(coupling, x, g, matching, q, eta):
@@ -204,19 +177,21 @@ def test_one_round_from_the_optimum_leaves_it_by_tau_times_the_heterogeneity(cou
         for pairs in every
         for new in one_round(coupling, 0 * b, b, pairs, 2, eta)
     ]
-    H2 = matching_heterogeneity(b, [(pairs, Fr(1, 3)) for pairs in every])
+    H2 = matching_heterogeneity(b, complete_law(4))
     expected = step_from_optimum(coupling, d=3, q=2, pairs=2, eta=eta, H2=H2)
     assert expected == sum(moved) / len(moved)
 
 
 def test_under_common_directions_the_average_sees_neither_the_matching_nor_the_linear_terms():
+    """x̄⁺ = x̄ − η D H x̄ with one curvature and Σ b_i = 0   [eq:corr_cancellation]"""
     rng, eta, h = np.random.default_rng(2), Fr(1, 9), np.array([1, 2, 5]) * Fr(1)
     x = rng.integers(-4, 5, (4, 3)) * Fr(1)
     b = np.array([[1, 2, 0], [-3, 1, 1], [0, 0, -2], [2, -3, 1]]) * Fr(1)
+    mean = x.mean(axis=0)
     for matching in perfect_matchings([0, 1, 2, 3]):
         draws = joint_directions("G", 3, 2, 2)[:, 0]
         for u, new in zip(draws, one_round("G", x, h * x + b, matching, 2, eta), strict=True):
-            assert (new.mean(axis=0) == common_average_step(x.mean(axis=0), h, u, eta=eta)).all()
+            assert (new.mean(axis=0) == mean - eta * Fr(3, 2) * u * (u * h * mean).sum()).all()
 
 
 def test_unequal_curvatures_leave_the_residual_and_it_keeps_its_bound():
@@ -255,10 +230,11 @@ def test_floats_are_answered_in_floats_and_agree_with_fractions():
     [
         (lambda: coupling_moments("X", d=4, q=2, pairs=2, a2=1, H2=0), "'X'"),
         (lambda: coupling_moments("G", d=4, q=5, pairs=2, a2=1, H2=0), "q = 5"),
-        (lambda: coupling_moments("G", d=4, q=2, pairs=0, a2=1, H2=0), "0 pairs"),
+        (lambda: coupling_moments("G", d=4, q=2, pairs=0, a2=1, H2=0), "pairs must be 1 or more, got 0"),
         (lambda: coupling_moments("G", d=4, q=2, pairs=2, a2=-1, H2=0), "-1"),
         (lambda: pair_gradients([[1], [2], [3]], [(0, 1)]), "3 nodes"),
-        (lambda: matching_heterogeneity([[1], [2]], [([(0, 1)], Fr(1, 2))]), "1/2"),
+        (lambda: matching_heterogeneity([[1], [2], [3], [4]], fixed_law(4, [(0, 1)])), "4 nodes idle"),
+        (lambda: matching_heterogeneity([[1], [2]], complete_law(4)), "4 nodes and there are 2"),
         (lambda: disagreement_step("G", [[1], [2]], [[1]], matching=[(0, 1)], q=1, eta=1), "shape"),
         (lambda: curvature_residual([[[0, 1], [0, 0]]], [[1, 1]]), "symmetric"),
     ],

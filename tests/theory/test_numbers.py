@@ -5,34 +5,45 @@ from fractions import Fraction as Fr
 import numpy as np
 import pytest
 
-from zocosmo import theory
+from zocosmo.theory import (
+    bounds,
+    certificates,
+    coverage,
+    mixing,
+    moments,
+    momentum,
+    orders,
+    payload,
+    rates,
+    schedule,
+)
+from zocosmo.theory.law import complete_law
 
 D, Q = 6_525_621_760, 8192
 FINE = Fr(10**9 + 7, 10**10)
 
 
-def setting(k):
-    return theory.Setting(d=k(D), q=k(Q), n=k(8), L=1.0, Delta0=1.0, G2=1.0, sigma2=1.0)
+def regime(k):
+    return rates.Regime(d=k(D), q=k(Q), n=k(8), L=1.0, Delta0=1.0, G2=1.0, sigma2=1.0)
 
 
 CALLS = {
-    "moments": lambda k: theory.coupling_moments("I", d=k(D), q=k(Q), pairs=k(4), a2=10**10, H2=0),
-    "constants": lambda k: theory.coupling_constants("S", d=k(D), q=k(Q), pairs=k(4), chi=FINE),
-    "momentum": lambda k: theory.stored_momentum_bound(3, d=k(D), q=k(Q), beta=Fr(9, 10), rounds=k(10)),
-    "directions": lambda k: theory.map_moments(k(D), k(Q)).P_spread * FINE**2,
-    "bias": lambda k: theory.bias_scale(L3=FINE, mu=FINE, d=k(D), q=k(D)),
-    "radius": lambda k: theory.canonical_mu(d=k(D), q=k(D), T=k(16)),
-    "recursion": lambda k: theory.masked_recursion(d=k(D), q=k(Q), rho2=FINE).after(eta=1, M2=1, T=k(9)),
-    "mixing": lambda k: theory.masked_factor(FINE, q=k(Q - 1), d=k(D)),
-    "complete": lambda k: theory.complete_gaps(k(8), q=k(Q), d=k(D)).gamma * FINE**2,
-    "chi": lambda k: theory.complete_chi(k(10**6)) * FINE**2,
-    "schedule": lambda k: theory.round_contraction(FINE, q=k(Q), d=k(D)),
-    "order": lambda k: theory.core_order(setting(k), eta=1e-3, mu=1e-3, rho=0.5, T=10).total,
-    "horizon": lambda k: theory.horizon_order(setting(k), rho=0.5, T=10).total,
-    "link": lambda k: theory.link_costs(k(2**62), k(Q), k(32)).dense,
-    "marina": lambda k: theory.marina_total(k(D), k(Q), K=k(25), T=k(10**10)),
-    "visits": lambda k: theory.coverage_variance(k(D), k(Q), k(9)),
-    "activations": lambda k: theory.activation_law(k(D), k(Q), k(9)),
+    "moments": lambda k: moments.coupling_moments("I", d=k(D), q=k(Q), pairs=k(4), a2=10**10, H2=0),
+    "constants": lambda k: certificates.coupling_constants("S", d=k(D), q=k(Q), pairs=k(4), chi=FINE),
+    "momentum": lambda k: momentum.stored_momentum_bound(3, d=k(D), q=k(Q), beta=Fr(9, 10), rounds=k(10)),
+    "directions": lambda k: moments.map_moments(k(D), k(Q)).P_spread * FINE**2,
+    "bias": lambda k: rates.bias_scale(L3=FINE, mu=FINE, d=k(D), q=k(D)),
+    "radius": lambda k: rates.canonical_mu(d=k(D), q=k(D), T=k(16)),
+    "recursion": lambda k: bounds.masked_recursion(d=k(D), q=k(Q), rho2=FINE).average(eta=1, M2=1, T=k(9)),
+    "mixing": lambda k: mixing.masked_factor(FINE, q=k(Q - 1), d=k(D)),
+    "complete": lambda k: complete_law(k(8)).lambda2 * FINE**2,
+    "chi": lambda k: complete_law(k(10**6)).chi * FINE**2,
+    "schedule": lambda k: schedule.round_contraction(FINE, q=k(Q), d=k(D)),
+    "order": lambda k: orders.core_order(regime(k), eta=1e-3, mu=1e-3, rho=0.5, T=10).total,
+    "horizon": lambda k: orders.horizon_order(regime(k), rho=0.5, T=10).total,
+    "link": lambda k: payload.link_costs(k(2**62), k(Q), k(32)).dense,
+    "marina": lambda k: payload.marina_total(k(D), k(Q), K=k(25), T=k(10**10)),
+    "visits": lambda k: coverage.coverage_variance(k(D), k(Q), k(9)),
 }
 
 
@@ -44,9 +55,9 @@ def test_whole_numbers_of_numpy_give_what_whole_numbers_give(call):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: theory.marina_rounds(-5, 100, 10, K=5),
-        lambda: theory.stored_momentum_bound(3, d=8, q=2, beta=0, rounds=-1),
-        lambda: theory.stored_momentum_bound(3, d=8, q=2, beta=5),
+        lambda: payload.marina_rounds(100, 10, K=5, budget=-5),
+        lambda: momentum.stored_momentum_bound(3, d=8, q=2, beta=0, rounds=-1),
+        lambda: momentum.stored_momentum_bound(3, d=8, q=2, beta=5),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(call):
@@ -55,5 +66,5 @@ def test_numbers_that_mean_nothing_are_refused(call):
 
 
 def test_the_law_of_a_schedule_holds_numbers_of_python():
-    best = theory.best_schedule(3, np.array([[0, 1], [1, 2]]))
-    assert {type(node) for pairs, _ in best.law for pair in pairs for node in pair} == {int}
+    best = schedule.best_schedule(3, np.array([[0, 1], [1, 2]]))
+    assert {type(node) for pairs, _ in best.law.listed() for pair in pairs for node in pair} == {int}

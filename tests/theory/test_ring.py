@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from zocosmo.theory import mixing, repeated, ring
+from zocosmo.theory.law import centring, identity, laplacian, ring_phases
+from zocosmo.theory.numbers import exact
 
 SIZES = [4, 6, 8, 10, 16, 34, 100]
 SHARES = [(1, 1000), (1, 32), (1, 8), (1, 4), (1, 2), (3, 4), (1, 1)]
@@ -29,21 +31,26 @@ def draws(pairs, d, q, common):
         yield chosen * len(pairs) if common else chosen
 
 
+def block_form(n, p, common):
+    """Q with E‖ΠX₂‖² = tr(X₀ᵀ Q X₀), in rationals if p is one."""
+    return repeated.energy_form(ring.block_laws(n), p=p, common=common)
+
+
 def states(n, d):
-    return mixing.as_states([[(7 * i * i + 3 * k * i + k) % 11 for k in range(d)] for i in range(n)])
+    return exact("states", [[(7 * i * i + 3 * k * i + k) % 11 for k in range(d)] for i in range(n)])
 
 
 @BOTH
 @pytest.mark.parametrize(("n", "d", "q"), [(4, 2, 1), (4, 3, 2), (6, 2, 1), (4, 3, 3)])
 def test_the_block_form_equals_every_draw_of_both_rounds(n, d, q, common):
-    first, second = ring.phases(n)
+    first, second = ring_phases(n)
     X = states(n, d)
     after = [
         mixing.energy(average(average(X, first, S), second, R))
         for S in draws(first, d, q, common)
         for R in draws(second, d, q, common)
     ]
-    Q = ring.block_form(n, q=q, d=d, common=common)
+    Q = block_form(n, Fraction(q, d), common)
     assert (X * (Q @ X)).sum() == Fraction(sum(after), len(after))
 
 
@@ -52,12 +59,12 @@ def test_the_block_form_equals_every_draw_of_both_rounds(n, d, q, common):
 @pytest.mark.parametrize(("q", "d"), SHARES)
 def test_the_block_form_is_the_formula_of_the_module(n, q, d, common):
     """(1 − p) B + p A₀BA₀, and Ā₀BĀ₀ outside the pairs of phase 0; all in rationals."""
-    p, one = Fraction(q, d), mixing.identity(n)
-    L0, L1 = (mixing.laplacian(n, dict.fromkeys(pairs, 1)) for pairs in ring.phases(n))
-    A, mean, B = one - L0 / 2, one - p * L0 / 2, mixing.centring(n) - p * L1 / 2
+    p, one = Fraction(q, d), identity(n)
+    L0, L1 = (laplacian(n, dict.fromkeys(pairs, 1)) for pairs in ring_phases(n))
+    A, mean, B = one - L0 / 2, one - p * L0 / 2, centring(n) - p * L1 / 2
     together = (1 - p) * B + p * (A @ B @ A)
     expected = np.where((L0 != 0) | common, together, mean @ B @ mean)
-    assert (ring.block_form(n, q=q, d=d, common=common) == expected).all()
+    assert (block_form(n, p, common) == expected).all()
 
 
 @BOTH
@@ -65,18 +72,9 @@ def test_the_block_form_is_the_formula_of_the_module(n, q, d, common):
 @pytest.mark.parametrize(("q", "d"), SHARES)
 def test_the_closed_form_is_the_largest_eigenvalue_on_centred_states(n, q, d, common):
     """In floats: an eigenvalue near 1 is known to about 1e-15, and so is the gap below it."""
-    Q = repeated.energy_form(n, ring.block_laws(n), p=q / d, common=common)
+    Q = block_form(n, q / d, common)
     gap = 1 - np.linalg.eigvalsh(Q).max()  # the constant vector has eigenvalue 0 here
     assert ring.block_gap(n, q=q, d=d, common=common) == pytest.approx(gap, abs=1e-13)
-
-
-@BOTH
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("q", "d"), SHARES)
-def test_the_slowest_wave_is_the_longest_one(n, q, d, common):
-    waves = ring.wave_gaps(n, q=q, d=d, common=common)
-    assert min(waves) >= ring.block_gap(n, q=q, d=d, common=common) * (1 - 1e-12)
-    assert len(waves) == n // 2
 
 
 @BOTH
@@ -114,8 +112,8 @@ def test_common_and_independent_supports_differ_on_a_ring_of_ten():
 def test_the_witness_loses_exactly_the_gap(n, common):
     """Its floats are rationals, so the energies below are exact; only the eigenvector is rounded."""
     v = ring.block_witness(n, q=1, d=4, common=common)
-    z = mixing.as_states([[Fraction(each)] for each in v.tolist()])
-    Q = ring.block_form(n, q=1, d=4, common=common)
+    z = exact("states", [[Fraction(each)] for each in v.tolist()])
+    Q = block_form(n, Fraction(1, 4), common)
     kept = (z * (Q @ z)).sum() / mixing.energy(z)
     assert float(1 - kept) == pytest.approx(ring.block_gap(n, q=1, d=4, common=common), rel=1e-11)
 
@@ -123,7 +121,7 @@ def test_the_witness_loses_exactly_the_gap(n, common):
 @BOTH
 def test_blocks_in_the_long_run_are_faster_than_the_worst_block(common):
     laws = ring.block_laws(8)
-    rate = repeated.asymptotic_rate(8, laws, p=0.25, common=common)
+    rate = repeated.asymptotic_rate(laws, p=0.25, common=common)
     assert 0 < rate <= 1 - ring.block_gap(8, q=1, d=4, common=common) + 1e-12
 
 

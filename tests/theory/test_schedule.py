@@ -27,13 +27,8 @@ from zocosmo.graphs import (
 from zocosmo.methods import METHODS
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.sim.engine import Run, Simulation
-from zocosmo.theory.schedule import (
-    best_schedule,
-    dual_bound,
-    law_gap,
-    mixing_efficiency,
-    round_contraction,
-)
+from zocosmo.theory.law import Law, fixed_law
+from zocosmo.theory.schedule import best_schedule, heaviest, mixing_efficiency, round_contraction
 
 NEAR = 1e-8  # relative: what is asked of the certified gap everywhere below; most are under 1e-10
 
@@ -81,7 +76,7 @@ def test_on_even_complete_graphs_every_edge_is_active_exactly_as_often(n):
     """L̄ = cΠ in rationals, where the bound on mixing per scalar is met   [eq:mixing_per_bit_converse]"""
     law = best(complete(n))
     assert set(law.edge_marginals) == {Fraction(1, n - 1)}
-    assert mixing_efficiency(n, Fraction(n, n - 1), law.pairs) == 1
+    assert mixing_efficiency(Fraction(n, n - 1), n=n, pairs=law.pairs) == 1
 
 
 @pytest.mark.parametrize("graph", SMALL, ids=repr)
@@ -120,7 +115,9 @@ def test_the_best_is_certified_and_no_worse_than_uniform_maximal_matchings(graph
     if graph.n <= 16:
         assert law.lambda2 >= laplacian_gap(expected_laplacian(SCHEDULES["maximal"](graph))) * (1 - NEAR)
     assert law.lambda2 >= laplacian_gap(expected_laplacian(SCHEDULES["round_robin"](graph))) * (1 - NEAR)
-    assert dual_bound(graph.n, graph.edges, law.certificate) == pytest.approx(law.upper_bound, rel=1e-12)
+    X = law.certificate
+    weights = np.array([X[i, i] - X[i, j] - X[j, i] + X[j, j] for i, j in graph.edges])  # ⟨X, L_e⟩
+    assert heaviest(graph.edges, weights)[1] == pytest.approx(law.upper_bound, rel=1e-12)
     assert law.gap < NEAR
 
 
@@ -129,13 +126,13 @@ def test_the_best_is_certified_and_no_worse_than_uniform_maximal_matchings(graph
 def test_a_law_is_of_matchings_and_its_weights_are_whole_parts_of_one(n, seed, total):
     graph = erdos_renyi(n, 0.5, seed=seed)
     law = best(graph, total=total)
-    assert sum(weight for _, weight in law.law) == 1
-    assert len(law.law) <= len(graph.edges) + 1
+    assert sum(weight for _, weight in law.law.listed()) == 1
+    assert len(law.law.listed()) <= len(graph.edges) + 1
     schedule = Listed(
-        graph, [pairs for pairs, _ in law.law], law.whole_weights()
+        graph, [pairs for pairs, _ in law.law.listed()], law.whole_weights()
     )  # refuses what is no matching
     assert tuple(schedule.edge_law()) == law.edge_marginals
-    assert law_gap(n, law.law) == pytest.approx(law.lambda2, rel=1e-12)
+    assert law.law.lambda2 == pytest.approx(law.lambda2, rel=1e-12)
 
 
 @settings(max_examples=15)
@@ -143,13 +140,13 @@ def test_a_law_is_of_matchings_and_its_weights_are_whole_parts_of_one(n, seed, t
 def test_any_other_law_stays_below_the_bound(n, seed, data):
     graph = erdos_renyi(n, 0.5, seed=seed)
     some = data.draw(st.lists(st.sampled_from(list(matchings(graph.edges))), min_size=1, max_size=6))
-    law = [(pairs, Fraction(1, len(some))) for pairs in some]
-    assert law_gap(n, law) <= best(graph).upper_bound + 1e-12
+    law = Law.of(n, [(pairs, Fraction(1, len(some))) for pairs in some])
+    assert law.lambda2 <= best(graph).upper_bound + 1e-12
 
 
 @pytest.mark.parametrize("graph", [star(5), ring(7), erdos_renyi(10, 0.4, seed=5)], ids=repr)
 def test_no_matching_leaves_two_peers_idle(graph):
-    for pairs, _ in best(graph).law:
+    for pairs, _ in best(graph).law.listed():
         busy = {node for pair in pairs for node in pair}
         assert all(busy & set(edge) for edge in graph.edges)
 
@@ -181,12 +178,12 @@ def test_contraction_and_efficiency_are_exact_in_rationals():
     """The two sides of the bound: γ⋆ / (C_dir / (2d(N−1))) with C_dir = 2q E|M|."""
     n, q, d, pairs, gap = 6, 3, 20, Fraction(5, 2), Fraction(7, 9)
     bound = 2 * q * pairs / (2 * d * (n - 1))
-    assert round_contraction(gap, q=q, d=d) / bound == mixing_efficiency(n, gap, pairs)
+    assert round_contraction(gap, d=d, q=q) / bound == mixing_efficiency(gap, n=n, pairs=pairs)
 
 
 def measured(graph, law, Y, rounds, tapes, q):
     """‖ΠX‖² of every tape after each round of the method itself, with steps of size 0."""
-    schedule = {"matchings": [pairs for pairs, _ in law.law], "weights": law.whole_weights()}
+    schedule = {"matchings": [pairs for pairs, _ in law.law.listed()], "weights": law.whole_weights()}
     method = METHODS["edge_local"](q=q, eta=0.0, mu=1e-3, coupling="G")
     problem = quadratic(graph.n, 0, d=Y.shape[1])
     run = Simulation([Run(method, graph, problem, seed, schedule) for seed in range(tapes)], wire="f64")
@@ -203,7 +200,7 @@ def test_runs_contract_as_the_gap_says_and_as_expected_after_rounds():
     law = best(graph)
     v = np.linalg.eigh(laplacian(16, graph.edges, law.edge_marginals))[1][:, 1]
     M, p = d * np.outer(v, v), q / d
-    step = [(float(w), np.eye(16) - laplacian(16, pairs) / 2) for pairs, w in law.law]
+    step = [(float(w), np.eye(16) - laplacian(16, pairs) / 2) for pairs, w in law.law.listed()]
     assert (1 - p) * d + p * sum(w * np.trace(A @ M @ A) for w, A in step) == pytest.approx(
         (1 - float(round_contraction(law.lambda2, q=q, d=d))) * d, rel=1e-8
     )
@@ -219,7 +216,7 @@ def test_runs_contract_as_the_gap_says_and_as_expected_after_rounds():
         (3, [(0, 1), (1, 1), (1, 2)], {}, r"edge \(1, 1\) is a loop"),
         (2, [(0, 1), (1, 2)], {}, r"edge \(1, 2\) .* leaves the nodes 0 to 1"),
         (1, [], {}, "two nodes or more, got n = 1"),
-        (2, [(0, 1)], {"per": "bit"}, "per is 'round' or 'scalar', got 'bit'"),
+        (2, [(0, 1)], {"per": "bit"}, "per must be 'round' or 'scalar', got 'bit'"),
         (2, [(0, 1)], {"tolerance": 0.0}, "tolerance 0.0"),
         (4, [(0, 1), (0, 2), (0, 3)], {"total": 2}, "whole parts of 2 leave λ₂ = 0; raise total"),
     ],
@@ -232,9 +229,8 @@ def test_what_has_no_best_law_is_refused(n, edges, options, says):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: round_contraction(1.0, q=3, d=2), "q must lie between 1 and d = 2, got 3"),
-        (lambda: mixing_efficiency(4, 1.0, 0), r"E\|M\| = 0"),
-        (lambda: law_gap(1, []), "two nodes or more"),
+        (lambda: round_contraction(1.0, d=2, q=3), "q = 3 coordinates of d = 2"),
+        (lambda: mixing_efficiency(1.0, n=4, pairs=0), r"E\|M\| = 0"),
     ],
 )
 def test_numbers_that_fit_no_schedule_are_refused(call, says):
@@ -249,5 +245,4 @@ def test_a_search_cut_short_says_how_far_it_is_and_is_still_bounded():
 
 
 def test_a_law_that_leaves_nodes_apart_has_no_gap():
-    assert abs(law_gap(4, [([(0, 1), (2, 3)], Fraction(1))])) < 1e-15
-    assert law_gap(3, []) == 0
+    assert abs(fixed_law(4, [(0, 1), (2, 3)]).lambda2) < 1e-15

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.theory import stability
 from zocosmo.theory.exact import Quadratics, expectation
-from zocosmo.theory.second_moments import Global, Law, complete_law, fixed_law, ring_law, ring_phases
+from zocosmo.theory.law import Global, Law, complete_law, fixed_law, ring_law, ring_phases
 from zocosmo.theory.stability import MomentMap, critical_step, expected_limit, is_stable, spectral_radius
 
 ROOT = Path(__file__).parents[2]
@@ -172,7 +172,7 @@ def test_the_same_first_step_without_momentum_is_stable(law):
 
 
 def test_unstable_steps_have_no_limit():
-    with pytest.raises(ValueError, match=r"eta = 1.2 is unstable, spectral radius 12\.\d+; take one below"):
+    with pytest.raises(ValueError, match=r"eta = 1.2 is unstable, spectral radius 12\.\d+; use a step below"):
         expected_limit(PROBLEM, ring_law(4), coupling="G", q=2, eta=1.2)
 
 
@@ -182,7 +182,7 @@ def test_laws_in_turn_have_no_limit():
 
 
 def test_no_step_is_stable_without_curvature():
-    with pytest.raises(ValueError, match="least mean curvature is 0, and it must be above 0"):
+    with pytest.raises(ValueError, match="least mean curvature is 0; it must be above 0"):
         critical_step(alike([1.0, 0.0]), ring_law(4), coupling="G", q=1)
 
 

@@ -5,9 +5,9 @@ from fractions import Fraction as Fr
 import numpy as np
 import pytest
 
-from zocosmo import theory
+from zocosmo.theory import mixing, momentum
 from zocosmo.theory.exact import Quadratics, expectation
-from zocosmo.theory.second_moments import complete_law
+from zocosmo.theory.law import Law, complete_law, fixed_law
 
 HALF = Fr(1, 2)
 PAIR = Quadratics([[2], [2]], [[1], [-1]])
@@ -20,13 +20,13 @@ def expected(eta):
 @pytest.mark.parametrize(
     ("call", "found"),
     [
-        (lambda: theory.one_hop({0}, {1: {1}}, {1: HALF}, R=-3), "got -3"),
-        (lambda: theory.metropolis_weights(3, [(0, 0), (0, 1), (1, 2)]), r"edge \(0, 0\)"),
-        (lambda: theory.metropolis_weights(2, [(0, 5)]), r"edge \(0, 5\)"),
-        (lambda: theory.lambda2(theory.expected_laplacian(1, [([], 1)])), "1 nodes"),
-        (lambda: theory.common_average_step([1, 1], [1, 3], [0, -2], eta=1), "a direction holds"),
-        (lambda: theory.finite_difference_bounds(float("nan"), beta=0, B_mu=0.5), "V = nan"),
-        (lambda: theory.law_gap(3, [([(0, 5)], Fr(1))]), r"pair \(0, 5\)"),
+        (lambda: mixing.one_hop({0}, {1: {1}}, {1: HALF}, R=-3), "got -3"),
+        (lambda: mixing.metropolis_weights(3, [(0, 0), (0, 1), (1, 2)]), r"edge \(0, 0\)"),
+        (lambda: mixing.metropolis_weights(2, [(0, 5)]), r"edge \(0, 5\)"),
+        (lambda: fixed_law(1, []).lambda2, "1 nodes"),
+        (lambda: momentum.finite_difference_bounds(float("nan"), beta=0, B_mu=0.5), "V = nan"),
+        (lambda: Law.of(3, [([(0, 5)], 1)]), "nodes are 0 … 2, got a matching with 0 … 5"),
+        (lambda: complete_law(4).listed(), "not listed"),
         (lambda: expected(float("nan")), "got nan in round 0"),
         (lambda: expected([0.5, float("inf")]), "got inf in round 1"),
         (lambda: expected([0.5]), "too few for round 1"),

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from zocosmo.checks.row import About, Row
-from zocosmo.checks.setting import Setting
+from zocosmo.checks.case import Case
+from zocosmo.checks.measurement import About, Measurement
 
 
 class Check(NamedTuple):
-    """A formula of the theory held against what our code does."""
+    """A formula of the theory, compared with what our code does."""
 
     formula: str
     label: str
-    why_not: Callable[[Setting], str]  # empty where the formula applies
-    about: Callable[[Setting], str]  # what it depends on; settings with the same words are checked once
-    rows: Callable[[Setting, About], Iterable[Row]]
+    why_not: Callable[[Case], str]  # empty if the formula applies
+    about: Callable[[Case], str]  # what it depends on; cases with the same words are checked once
+    rows: Callable[[Case, About], Iterable[Measurement]]

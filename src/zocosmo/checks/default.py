@@ -1,4 +1,4 @@
-"""What `zocosmo check` looks at when no config is given: small, and with something for every formula."""
+"""What `zocosmo check` checks without a config: small cases that cover every formula."""
 
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import Plan, read_plan
@@ -56,5 +56,5 @@ TEXTS = {"couplings": COUPLINGS, "schedules": SCHEDULES, "neighbours": NEIGHBOUR
 
 
 def default_plans() -> list[Plan]:
-    """Quadratics on matchings and among neighbours, and Rosenbrock functions for what they do not have."""
+    """Quadratics on matchings and among neighbours, and Rosenbrock functions for the rest."""
     return [read_plan(Config(text, name), name) for name, text in TEXTS.items()]

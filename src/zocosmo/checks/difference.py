@@ -1,4 +1,4 @@
-"""Central differences: what they miss of the slope, against the bound on it."""
+"""Central differences: their error in the slope, against its bound."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.checks.case import Case, gradients, too_large, without_noise
 from zocosmo.checks.check import Check
 from zocosmo.checks.draws import PER_TAPE
-from zocosmo.checks.row import About, Row
-from zocosmo.checks.setting import Setting, gradients, is_uniform
+from zocosmo.checks.measurement import About, Measurement
 from zocosmo.core.support import Direction, draw_direction
 from zocosmo.core.tape import Tape
 from zocosmo.oracle import Query
@@ -20,13 +20,14 @@ from zocosmo.theory import rates
 EPSILON = float(np.finfo(float).eps)
 
 
-def why_not(setting: Setting) -> str:
-    if not isinstance(setting.run.problem, Quadratic | Rosenbrock):
-        kind = dict(setting.trial.problem)["kind"]
-        return f"third derivatives are known of quadratics and Rosenbrock functions, not of {kind}"
-    if not is_uniform(setting):
+def why_not(case: Case) -> str:
+    if not isinstance(case.run.problem, Quadratic | Rosenbrock):
+        return (
+            f"third derivatives are known of quadratics and Rosenbrock functions, not of {case.problem_kind}"
+        )
+    if not case.is_uniform:
         return "there is no fresh support of q coordinates in every round"
-    return "" if not setting.is_large else f"states of {setting.n * setting.d:,} numbers"
+    return too_large(case)
 
 
 def derivatives(problem: Any, x: NDArray[Any], u: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -42,11 +43,11 @@ def derivatives(problem: Any, x: NDArray[Any], u: NDArray[Any]) -> tuple[NDArray
     return slope, third
 
 
-def residual(setting: Setting, about: About) -> Iterator[Row]:
-    """‖ĝ − D∇F‖ at the start over draws of the tape, at most B_μ and what rounding adds to two queries."""
-    problem, method, d, q = setting.run.problem, setting.method, setting.d, setting.q
-    problem = problem if not isinstance(problem, Quadratic) else Quadratic(problem.half, problem.b, 0.0, None)
-    x = np.array(np.broadcast_to(problem.x0, (setting.n, d)))
+def residual(case: Case, about: About) -> Iterator[Measurement]:
+    """‖ĝ − D∇F‖ at the start over draws of the tape: at most B_μ plus the rounding of two queries."""
+    method, d, q = case.method, case.d, case.q
+    problem = without_noise(case.quadratic) if case.is_quadratic else case.run.problem
+    x = np.array(np.broadcast_to(problem.x0, (case.n, d)))
     found, slack, L3 = 0.0, 0.0, 0.0
     for t in range(PER_TAPE):
         u = draw_direction(Tape("check")[..., None], np.array([t]), d=d, q=q)
@@ -56,20 +57,20 @@ def residual(setting: Setting, about: About) -> Iterator[Row]:
         L3 = max(L3, float(np.abs(third).max()) / q**1.5)
         values = np.abs(problem.local(x)).max() + 1.0
         slack = max(slack, float((d + 8) * EPSILON * values / method.mu) * d / np.sqrt(q))
-    bound = float(rates.bias_scale(L3=L3, mu=method.mu, d=d, q=q))
+    bound = float(rates.bias_scale(d=d, q=q, L3=L3, mu=method.mu))
     note = f"L₃ = {L3:.3g} along {PER_TAPE} directions at the start; rounding may add {slack:.1g}"
     yield about.at_most(bound + slack, found, note)
 
 
 def dense(u: Direction) -> NDArray[Any]:
-    """u as a d-vector, for all nodes."""
+    """u as a d-vector, (1, d)."""
     out = np.zeros((1, u.d))
     np.put_along_axis(out, np.atleast_2d(u.index), np.atleast_2d(u.signs).astype(float), axis=-1)
     return out
 
 
-def _words(setting: Setting) -> str:
-    return f"q={setting.q} mu={setting.method.mu:g}, {setting.of_losses}"
+def _words(case: Case) -> str:
+    return f"q={case.q} mu={case.method.mu:g}, {case.of_losses}"
 
 
 BIAS = Check("finite-difference bias B_μ", "eq:bmu_mnode_def", why_not, _words, residual)

@@ -149,7 +149,7 @@ def _row(
     queries, waiting = 2 * setting.query_time, use.stages * setting.latency
     rounds = affordable_rounds(setting.budget, bits)
     if method == "marina_type":
-        rounds = marina_rounds(setting.budget / use.mean, setting.d, q, **form)
+        rounds = marina_rounds(setting.d, q, budget=setting.budget / use.mean, **form)
 
     def sent(T: int) -> Fraction:
         """Bits of T rounds of messages to one other node."""

@@ -1,7 +1,7 @@
 """Steps that the correlation-dependent rate certifies, and how far a given step is from them.
 
 Deterministic losses, no momentum, independent draws from one law of perfect matchings   [thm:corr_core]
-A certificate is sufficient, not necessary: steps well above it may run fine, and `exact.py` can tell.
+A certificate is sufficient, not necessary: larger steps may run well. On quadratics, `stability.py` decides.
 """
 
 import math
@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from zocosmo.theory.moments import coupling_coefficients
-from zocosmo.theory.numbers import Law, Number, check_law, check_size, rational, whole
+from zocosmo.theory.numbers import Number, check_finite, check_size, rational, whole
 
 
 class Constants(NamedTuple):
-    """What the theorem is written in; exact where χ is."""
+    """The constants of the theorem; exact if χ is."""
 
     alpha: Fraction
     tau: Fraction
@@ -29,61 +29,34 @@ def coupling_constants(coupling: str, *, d: int, q: int, pairs: int, chi: Number
 
         γ = p (1 − χ)      r = d − 1 − α      J = χ (d − τ + 2/γ)      K = r + J
 
-    >>> coupling_constants("G", d=32, q=4, pairs=4, chi=complete_chi(8)).J
+    >>> coupling_constants("G", d=32, q=4, pairs=4, chi=Fraction(3, 7)).J
     Fraction(180, 7)
     """
     if not 0 <= chi < 1:
-        raise ValueError(f"chi = {chi} must be at least 0 and below 1; at 1 some nodes never meet")
+        raise ValueError(f"chi = {chi} must be at least 0 and below 1; at 1 nodes never agree")
     alpha, tau = coupling_coefficients(coupling, d=d, q=q, pairs=pairs)
-    chi = rational(chi)
-    d, q = check_size(d, q)
+    (d, q), chi = check_size(d, q), rational(chi)
     gamma = Fraction(q, d) * (1 - chi)
     r, J = d - 1 - alpha, chi * (d - tau + 2 / gamma)
     return Constants(alpha, tau, chi, gamma, r, J, r + J)
 
 
-def complete_chi(n: int) -> Fraction:
-    """χ = (N − 2) / 2(N − 1): uniform perfect matchings of a complete graph   [eq:corr_gaps]
-
-    >>> complete_chi(8)
-    Fraction(3, 7)
-    """
-    n = _even(n, 2)
-    return Fraction(n - 2, 2 * (n - 1))
-
-
 def ring_chi(n: int) -> Number:
     """χ = (1 + cos(2π/N)) / 2: an even ring whose phase is a fresh fair coin   [eq:corr_gaps]
 
-    A Fraction at N = 4 and 6, the only even rings of four or more nodes whose cosine is one.
+    In closed form; a Fraction at N = 4 and 6, where the cosine is rational. Other laws have `Law.chi`.
 
     >>> ring_chi(4), round(ring_chi(8), 6)
     (Fraction(1, 2), 0.853553)
     """
-    n = _even(n, 4)
+    if whole("n", n, 4) % 2:
+        raise ValueError(f"a ring of {n} nodes has no perfect matching; make n even")
     known = {4: Fraction(1, 2), 6: Fraction(3, 4)}
     return known[n] if n in known else math.cos(math.pi / n) ** 2
 
 
-def law_chi(law: Law, n: int) -> float:
-    """χ = 1 − λ₂(L̄)/2 of any law of perfect matchings   [eq:corr_gaps]
-
-    >>> round(law_chi([([(0, 1), (2, 3)], Fraction(1, 2)), ([(1, 2), (3, 0)], Fraction(1, 2))], 4), 12)
-    0.5
-    """
-    import numpy as np
-
-    check_law(law, n)
-    mean = np.zeros((n, n))
-    for pairs, weight in law:
-        for i, j in pairs:
-            mean[[i, j], [i, j]] += float(weight)
-            mean[[i, j], [j, i]] -= float(weight)
-    return float(1 - np.linalg.eigvalsh(mean)[1] / 2)
-
-
 class Limits(NamedTuple):
-    """The two conditions on η; a step must meet both."""
+    """The largest η under each of two conditions; a step must meet both."""
 
     descent: float  # 1 / 8L(1 + α + τχ)
     mixing: float  # √γ / 16L√K; infinite where K = 0
@@ -92,12 +65,11 @@ class Limits(NamedTuple):
 def step_limits(constants: Constants, L: float) -> Limits:
     """η ≤ min{ 1 / 8L(1 + α + τχ),  √γ / 16L√K }   [eq:corr_step_condition]
 
-    >>> limits = step_limits(coupling_constants("G", d=32, q=4, pairs=4, chi=complete_chi(8)), L=4)
+    >>> limits = step_limits(coupling_constants("G", d=32, q=4, pairs=4, chi=Fraction(3, 7)), L=4)
     >>> f"{limits.descent:.4g} {limits.mixing:.4g}"
     '0.0009766 0.0008235'
     """
-    if not (L > 0 and math.isfinite(L)):
-        raise ValueError(f"L = {L} is no smoothness constant; it must be a finite number above 0")
+    check_finite("L", L, above=True)
     descent = 1 / (8 * float(L) * float(1 + constants.alpha + constants.tau * constants.chi))
     if constants.K == 0:
         return Limits(descent, math.inf)
@@ -114,13 +86,13 @@ def certified_step(coupling: str, *, d: int, q: int, pairs: int, chi: Number, L:
 
 
 class Certificate(NamedTuple):
-    """Whether a step is covered, and by what margin; print it for a sentence."""
+    """Whether a step is covered, and by what margin; `str` says it in a sentence."""
 
     certified: bool
     eta: float
     limits: Limits
     binds: str  # "descent" or "mixing": the stricter condition
-    ratio: float  # η over the stricter limit; at most 1 where certified
+    ratio: float  # η over the stricter limit; at most 1 if certified
 
     def __str__(self) -> str:
         rule = f"the {self.binds} condition allows {min(self.limits):.4g}"
@@ -132,21 +104,14 @@ class Certificate(NamedTuple):
 
 
 def is_certified(
-    eta: float, coupling: str, *, d: int, q: int, pairs: int, chi: Number, L: float
+    coupling: str, *, d: int, q: int, pairs: int, chi: Number, L: float, eta: float
 ) -> Certificate:
-    """Hold a step against the two conditions   [eq:corr_step_condition]
+    """Compare a step with both conditions   [eq:corr_step_condition]
 
-    >>> print(is_certified(1e-4, "I", d=32, q=4, pairs=4, chi=ring_chi(8), L=4))
+    >>> print(is_certified("I", d=32, q=4, pairs=4, chi=ring_chi(8), L=4, eta=1e-4))
     eta = 0.0001 is certified: the mixing condition allows 0.0001805, this is 0.554 ×
     """
-    if not (eta > 0 and math.isfinite(eta)):
-        raise ValueError(f"eta = {eta} is no step; it must be a finite number above 0")
+    check_finite("eta", eta, above=True)
     limits = step_limits(coupling_constants(coupling, d=d, q=q, pairs=pairs, chi=chi), L)
     binds = "descent" if limits.descent <= limits.mixing else "mixing"
     return Certificate(eta <= min(limits), eta, limits, binds, eta / min(limits))
-
-
-def _even(n: int, least: int) -> int:
-    if n < least or n % 2:
-        raise ValueError(f"{n} nodes have no such perfect matchings; use an even number, at least {least}")
-    return whole("n", n)

@@ -2,29 +2,29 @@
 
 Node i has F_i(x) = ½ Σ_k h_ik x_k² + b_iᵀx and is queried with ξ_iᵀx added, ξ_i ~ (0, σ² I/d), fresh in every
 round and the same in both queries. The central difference is then exact at every μ. With S and ε the support
-and signs of the node's pair, a_i = H_i x_i + b_i + ξ_i and p = q/d, a round is, at every k ∈ S,
+and signs of the node's pair, a_i = H_i x_i + b_i + ξ_i and p = q/d, a round computes, at every k ∈ S,
 
     ĝ_ik = (a_ik + r_ik) / p,       r_ik = Σ_{l ∈ S, l ≠ k} ε_k ε_l a_il   [eq:theory_estimator]
     v_i  = β m_i + (1 − β) ĝ_i,     y_i = x_i − η v_i                      [eq:optional_subspace_momentum]
     x_i⁺ = (y_i + y_j) / 2,         m_i⁺ = v_i                             [eq:momentum_pair_v23]
 
-and x and m stay what they were elsewhere.
+and leaves x and m unchanged elsewhere.
 
 Why it closes. Signs are symmetric and fresh: a product of entries of different coordinates has a factor
-ε_k ε_l, and its mean is 0 unless it meets the same factor again. So r is uncorrelated with all that
-coordinate k holds, and r_ik r_jk keeps only its squares. Where i and j share support and signs,
+ε_k ε_l, and its mean is 0 unless the same factor occurs twice. So r is uncorrelated with all entries of
+coordinate k, and r_ik r_jk keeps only its squares. If i and j share support and signs,
 
     E[1_k r_ik r_jk] = p₂ Σ_{l ≠ k} E[a_il a_jl],     p₂ = P(k, l ∈ S) = q (q − 1) / (d (d − 1)),
 
-and it is 0 where signs are independent. What is left is linear in z_k = (x_1k … x_nk, m_1k … m_nk): second
-moments of z_k follow from those of z_k, and from other coordinates only through the sum of E[a_il a_jl]. The
-support enters by E[1_k] = p and by E[1_k 1'_k], which is p where two nodes share the support and p² where
-they do not. Nodes of one pair share all; across pairs G shares support and signs, S the support, I nothing.
+and it is 0 if signs are independent. The rest is linear in z_k = (x_1k … x_nk, m_1k … m_nk): second moments
+of z_k follow from those of z_k, and from other coordinates only through the sum of E[a_il a_jl]. The support
+enters by E[1_k] = p and by E[1_k 1'_k], which is p if two nodes share the support and p² if they do not.
+Nodes of one pair share both; across pairs G shares support and signs, S the support, I nothing.
 
 Mixing uses the same support. With J the averaging of pairs, U = diag(active) and 1_S at each node that of its
-pair, x⁺ = x + 1_S (J y − U x). Its second moment needs no more than the averages over matchings of J Z Jᵀ,
-J Z U and U Z U (`second_moments`). Matchings are independent of the past, so an i.i.d. law is averaged once,
-before the first round.
+pair, x⁺ = x + 1_S (J y − U x). Its second moment needs only the averages over matchings of J Z Jᵀ, J Z U and
+U Z U (`Law.averages`). Matchings are independent of the past, so an i.i.d. law is averaged once, before the
+first round.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,16 +34,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zocosmo.theory.second_moments import Array, Global, Law, Laws, as_numbers, is_rational
+from zocosmo.theory.law import Array, Mixing, Mixings
+from zocosmo.theory.numbers import (
+    Number,
+    both_drawn,
+    check_beta,
+    check_finite,
+    exact,
+    rational,
+    same_shape,
+    share,
+)
 
-Number = float | Fraction
-Steps = Number | Sequence[Number] | Callable[[int], Number]
-KEPT = 256  # rounds of a sequence of laws whose averages are kept
+StepSize = Number | Sequence[Number] | Callable[[int], Number]
+KEPT = 256  # rounds whose averages are kept, of a sequence of laws
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratics:
-    """F_i(x) = ½ Σ_k h_ik x_k² + b_iᵀx of n nodes, asked with noise ξ_iᵀx, E‖ξ_i‖² = σ²
+    """F_i(x) = ½ Σ_k h_ik x_k² + b_iᵀx of n nodes, queried with noise ξ_iᵀx, E‖ξ_i‖² = σ²
 
     H and b have shape (n, d). Integers and Fractions stay exact.
     """
@@ -53,12 +62,10 @@ class Quadratics:
     sigma: Number = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "H", as_numbers("H", self.H, 2))
-        object.__setattr__(self, "b", as_numbers("b", self.b, 2))
-        if self.H.shape != self.b.shape:
-            raise ValueError(f"H and b are both n × d, got {self.H.shape} and {self.b.shape}")
-        if not 0 <= self.sigma < float("inf"):
-            raise ValueError(f"sigma is a finite number, 0 or more; got {self.sigma}")
+        object.__setattr__(self, "H", finite("H", self.H))
+        object.__setattr__(self, "b", finite("b", self.b))
+        same_shape("curvatures H", self.H, "linear terms b", self.b)
+        check_finite("sigma", self.sigma)
 
     @property
     def n(self) -> int:
@@ -69,7 +76,7 @@ class Quadratics:
         return int(self.H.shape[1])
 
     def homogeneous(self) -> "Quadratics":
-        """The same curvatures without linear terms and noise: what decides stability."""
+        """The same curvatures without linear terms and noise, which do not affect stability."""
         return Quadratics(self.H, np.zeros(self.H.shape, int), 0)
 
 
@@ -82,7 +89,7 @@ class Expected(NamedTuple):
 
 
 class SecondMoments(NamedTuple):
-    """Means (d, n) and second moments (d, n, n) over nodes, for each coordinate; None where β = 0."""
+    """Means (d, n) and second moments (d, n, n) over nodes, for each coordinate; no m, C, M if β = 0."""
 
     x: Array
     X: Array  # E x xᵀ
@@ -93,39 +100,38 @@ class SecondMoments(NamedTuple):
 
 def expectation(
     problem: Quadratics,
-    law: Laws,
+    law: Mixings,
     *,
     q: int,
-    eta: Steps,
+    coupling: str | None = None,
+    eta: StepSize,
+    beta: Number = 0,
     rounds: int,
     x0: Any,
-    coupling: str | None = None,
-    beta: Number = 0,
 ) -> Expected:
     """E F(x̄_t), E disagreement, E mean_i F_i(x_i) for t = 0 … rounds   [alg:edge_local_cosmo, alg:zo_cosmo]
 
     `law`: a `Law` of i.i.d. matchings, `Global` weights, or a list of them: round t takes entry t modulo its
     length, so the matchings of a tape are a list of `fixed_law`. `coupling` (G, S or I) is for matchings.
-    `eta` may be a list or a function of t. `x0` is common (d,) or of each node (n, d); momentum starts at 0.
-    All of it rational: the result is, too.
+    `eta` may be a list or a function of t. `x0` is common (d,) or per node (n, d); momentum starts at 0.
+    The result is exact if all arguments are.
 
-    >>> from zocosmo.theory.second_moments import complete_law
+    >>> from zocosmo.theory.law import complete_law
     >>> pair = Quadratics([[2], [2]], [[1], [-1]])
     >>> expectation(pair, complete_law(2), coupling="I", q=1, eta=Fraction(1, 4), rounds=2, x0=[1]).F.tolist()
     [Fraction(1, 1), Fraction(1, 4), Fraction(1, 16)]
     """
-    laws = [law] if not isinstance(law, Sequence) else list(law)
-    check_laws(problem, laws)
+    laws = in_turn(problem, law)
     if rounds < 0:
-        raise ValueError(f"rounds is 0 or more, got {rounds}")
+        raise ValueError(f"rounds must be 0 or more, got {rounds}")
     start = _start(x0, problem)
     etas = [_eta(eta, t) for t in range(rounds)]
-    given: list[Any] = [problem.H, problem.b, start, *etas, beta, problem.sigma]
-    given += [each.W for each in laws if isinstance(each, Global)]
-    dtype: type = object if all(map(is_rational, given)) else np.float64
-    step_of = _Steps(problem, laws, coupling=coupling, q=q, beta=beta, dtype=dtype)
+    arrays = all(each.dtype == object for each in (problem.H, problem.b, start))
+    scalars = all(isinstance(rational(each), Fraction) for each in (*etas, beta, problem.sigma))
+    dtype: type = object if arrays and scalars and all(each.is_rational for each in laws) else np.float64
+    step_of = _Turns(problem, laws, coupling=coupling, q=q, beta=beta, dtype=dtype)
     now, measured = known_moments(start, beta, dtype), []
-    with np.errstate(over="ignore", invalid="ignore"):  # an unstable expectation may leave float64
+    with np.errstate(over="ignore", invalid="ignore"):  # an unstable expectation may overflow float64
         measured.append(measure(problem, now))
         for t, eta_t in enumerate(etas):
             now = step_of(t).step(now, as_scalar(eta_t, dtype))
@@ -135,7 +141,7 @@ def expectation(
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One round as a map of moments: curvatures, and averages with the weights of a coupling."""
+    """One round as a map of moments: curvatures, and averages weighted by the coupling."""
 
     h: Array  # (d, n)
     b: Array  # (d, n)
@@ -150,13 +156,13 @@ class Round:
     none: tuple[Array, Array]  # of U Z U
 
     def step(self, now: SecondMoments, eta: Any, total: Array | None = None) -> SecondMoments:
-        """SecondMoments after a round with step η; `total` stands for Σ_l E[a_il a_jl] where it is given."""
+        """SecondMoments after a round with step η; `total` replaces Σ_l E[a_il a_jl] if given."""
         x, X, m, C, M = now
         p, h, b, U, s = self.p, self.h, self.b, self.active, self.scale
         a = h * x + b
         XA = X * h[:, None, :] + x[:, :, None] * b[:, None, :]
         A = h[:, :, None] * XA + b[:, :, None] * a[:, None, :] + self.noise  # E a aᵀ
-        R = s * s * ((A.sum(axis=0) if total is None else total) - A)  # of r, where it is shared
+        R = s * s * ((A.sum(axis=0) if total is None else total) - A)  # of r, if shared
         v, XV, V = s * a, s * XA, s * s * A
         if m is not None and C is not None and M is not None:
             MA = _t(C) * h[:, None, :] + m[:, :, None] * b[:, None, :]
@@ -179,13 +185,12 @@ class Round:
 
 
 def make_round(
-    problem: Quadratics, law: Any, *, coupling: str | None, q: int, beta: Number, dtype: type
+    problem: Quadratics, law: Mixing, *, q: int, coupling: str | None, beta: Number, dtype: type
 ) -> Round:
-    """The map of one round; `coupling` weighs what two pairs share   [eq:corr_operators]"""
+    """The map of one round; `coupling` sets the weights of entries across pairs   [eq:corr_operators]"""
     n, d, q = problem.n, problem.d, int(q)
-    shares = _check_method(law, coupling, d, q, beta)
-    p = Fraction(q, d)
-    two = Fraction(q * (q - 1), d * (d - 1)) if d > 1 else Fraction(0)
+    check_beta(beta)
+    p, two, shares = share(d, q), both_drawn(d, q), law.shared(coupling)
     support = p if shares in "GS" else p * p
     sign = two if shares == "G" else Fraction(0)
     found = law.averages(dtype)
@@ -214,7 +219,7 @@ def make_round(
 
 
 def known_moments(start: Array, beta: Number, dtype: type) -> SecondMoments:
-    """Of a start that is known, (n, d), without momentum yet."""
+    """Moments of a known start (n, d) with zero momentum."""
     x: Array = start.T.astype(dtype)
     X = x[:, :, None] * x[:, None, :]
     if beta == 0:
@@ -233,25 +238,27 @@ def measure(problem: Quadratics, now: SecondMoments) -> tuple[Any, Any, Any]:
     return F, own.sum() / n - square.sum(), (h * own + 2 * b * now.x).sum() / (2 * n)
 
 
-def check_laws(problem: Quadratics, laws: Sequence[Any]) -> None:
-    """Refuse no law at all, and laws of other nodes."""
+def in_turn(problem: Quadratics, law: Mixings) -> list[Mixing]:
+    """The laws that rounds take in turn; refuses an empty list, and laws of other nodes."""
+    laws = list(law) if isinstance(law, Sequence) else [law]
     if not laws:
         raise ValueError("at least one law of matchings is needed, got an empty list")
-    for law in laws:
-        if law.n != problem.n:
-            raise ValueError(f"the law is of {law.n} nodes and the problem of {problem.n}; make them equal")
+    for each in laws:
+        if each.n != problem.n:
+            raise ValueError(f"the law is of {each.n} nodes and the problem of {problem.n}; make them equal")
+    return laws
 
 
 def as_scalar(value: Any, dtype: type) -> Any:
-    """A Fraction where all is exact, else a float."""
+    """A Fraction if all is exact, else a float."""
     return Fraction(value) if dtype is object else float(value)
 
 
-class _Steps:
-    """The map of round t; a law that comes again is averaged once."""
+class _Turns:
+    """The map of round t; a law that occurs again is averaged once."""
 
-    def __init__(self, problem: Quadratics, laws: list[Any], **method: Any) -> None:
-        places = {law: k for k, law in enumerate(laws)}  # hashed here, as a large law takes time to
+    def __init__(self, problem: Quadratics, laws: list[Mixing], **method: Any) -> None:
+        places = {law: k for k, law in enumerate(laws)}  # once, because hashing a large law is slow
         self.turn = [places[law] for law in laws]
         self.problem, self.laws, self.method = problem, laws, method
         self.kept: dict[int, Round] = {}
@@ -265,29 +272,24 @@ class _Steps:
         return self.kept[place]
 
 
-def _check_method(law: Any, coupling: str | None, d: int, q: int, beta: Number) -> str:
-    if not 1 <= q <= d:
-        raise ValueError(f"a support has 1 to d = {d} coordinates, got q = {q}")
-    if not 0 <= beta < 1:
-        raise ValueError(f"beta is at least 0 and below 1, got {beta}")
-    if isinstance(law, Law):
-        if coupling not in ("G", "S", "I"):
-            raise ValueError(f"matchings need a coupling, 'G', 'S' or 'I'; got {coupling!r}")
-        return coupling
-    if coupling is not None:
-        raise ValueError(f"global support has one direction for all nodes; leave out coupling = {coupling!r}")
-    return "G"
-
-
 def _start(x0: Any, problem: Quadratics) -> Array:
     given = np.asarray(x0)
     if given.shape not in (problem.H.shape, problem.H.shape[1:]):
         n, d = problem.H.shape
-        raise ValueError(f"x0 is common, ({d},), or of each node, ({n}, {d}); got shape {given.shape}")
-    return as_numbers("x0", np.broadcast_to(given, problem.H.shape), 2)
+        raise ValueError(f"x0 must have shape ({d},), or ({n}, {d}) per node; got shape {given.shape}")
+    return finite("x0", np.broadcast_to(given, problem.H.shape))
 
 
-def _eta(eta: Steps, t: int) -> Number:
+def finite(what: str, values: Any) -> Array:
+    """A matrix of Fractions or of finite floats."""
+    array = exact(what, values)
+    bad = [] if array.dtype == object else array[~np.isfinite(array)]
+    if len(bad):
+        raise ValueError(f"{what} must be finite, got {bad[0]}")
+    return array
+
+
+def _eta(eta: StepSize, t: int) -> Number:
     if callable(eta):
         step = eta(t)
     elif isinstance(eta, int | float | Fraction | np.number):
@@ -297,7 +299,7 @@ def _eta(eta: Steps, t: int) -> Number:
     else:
         raise ValueError(f"eta has {len(eta)} entries, too few for round {t}; give one for each round")
     if not float("-inf") < step < float("inf"):
-        raise ValueError(f"a step is a finite number, got {step} in round {t}")
+        raise ValueError(f"a step must be a finite number, got {step} in round {t}")
     return step
 
 
@@ -306,12 +308,12 @@ def _t(Z: Array) -> Array:
 
 
 def _doubled(Z: Array) -> Array:
-    """Z + Zᵀ: symmetric to the last bit, as rounding would grow otherwise."""
+    """Z + Zᵀ: exactly symmetric, because asymmetric rounding would grow."""
     return Z + _t(Z)
 
 
 def _on(average: Array, Z: Array) -> Array:
-    """The average, an n² × n² matrix (transposed), of each Z."""
+    """Apply an average, an n² × n² matrix (transposed), to each Z."""
     d, n, _ = Z.shape
     found: Array = (Z.reshape(d, n * n) @ average).reshape(d, n, n)
     return found

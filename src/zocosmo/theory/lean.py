@@ -1,4 +1,4 @@
-"""The same mixing from fewer matchings, with whole numbers for weights: laws that a config can hold."""
+"""The same mixing from fewer matchings with integer weights: laws short enough for a config."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -6,16 +6,17 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.theory.semidefinite import FINEST, best_mixture, mixed, polished
+from zocosmo.theory.semidefinite import FINEST, best_mixture, least, polished
 
 Array = NDArray[np.float64]
-Column = tuple[int, ...]  # places of a matching's edges in the list of edges
+Column = tuple[int, ...]  # a matching, as indices into the list of edges
 
-TOTAL = 2**40  # that weights are whole parts of, where no small number serves
-MOST_SMALL = 720  # small numbers that are tried first
+TOTAL = 2**40  # denominator of the weights if no small one serves
+MOST_SMALL = 720  # denominators below it are tried first
 
 
 def incidence(columns: Sequence[Column], size: int) -> Array:
+    """(edges, matchings) of zeros and ones."""
     B = np.zeros((size, len(columns)))
     for m, column in enumerate(columns):
         B[list(column), m] = 1
@@ -23,10 +24,10 @@ def incidence(columns: Sequence[Column], size: int) -> Array:
 
 
 def few(columns: Sequence[Column], pi: Array, size: int) -> tuple[list[Column], Array]:
-    """The same marginals from as few matchings as a vertex needs, at most one more than edges (Carathéodory).
+    """The same marginals from at most one more matching than there are edges (Carathéodory).
 
-    Weights slide along directions that leave all marginals as they are until one is used up: the direction
-    that favours columns found first, which are the simplest.
+    Weights move along directions that keep all marginals until one reaches 0. The direction favours columns
+    found first, which are the simplest.
     """
     pi = pi / pi.sum()
     rows = np.vstack([incidence(columns, size), np.ones(len(columns))])
@@ -47,8 +48,8 @@ def few(columns: Sequence[Column], pi: Array, size: int) -> tuple[list[Column], 
 
 
 def leaner(a: Array, columns: list[Column], pi: Array, tolerance: float) -> tuple[list[Column], Array]:
-    """Without the matchings that others can stand in for: each is tried once, those of least weight first."""
-    goal = (1 - tolerance) * float(np.linalg.eigvalsh(mixed(a, incidence(columns, a.shape[1]) @ pi))[0])
+    """Drop matchings that the others can replace: each is tried once, smallest weight first."""
+    goal = (1 - tolerance) * least(a, incidence(columns, a.shape[1]) @ pi)
     for column in [columns[k] for k in np.argsort(pi, kind="stable").tolist()]:
         fewer = [each for each in columns if each != column]
         if not fewer:
@@ -56,7 +57,7 @@ def leaner(a: Array, columns: list[Column], pi: Array, tolerance: float) -> tupl
         B = incidence(fewer, a.shape[1])
         found = best_mixture(a, B, FINEST)
         for weights in (found.pi, polished(a, B, found)[0]):
-            if float(np.linalg.eigvalsh(mixed(a, B @ weights))[0]) >= goal:
+            if least(a, B @ weights) >= goal:
                 columns, pi = fewer, weights
     kept = np.flatnonzero(pi)
     return [columns[k] for k in kept.tolist()], pi[kept]
@@ -65,7 +66,7 @@ def leaner(a: Array, columns: list[Column], pi: Array, tolerance: float) -> tupl
 def widened(
     edges: Sequence[tuple[int, int]], columns: Sequence[Column], pi: Array
 ) -> tuple[list[Column], Array]:
-    """Matchings with every further edge whose ends are free: L̄ only grows, so λ₂ never falls."""
+    """Add every edge whose ends are free: L̄ only grows, so λ₂ never falls."""
     law: dict[Column, float] = {}
     for column, weight in zip(columns, pi.tolist(), strict=True):
         taken, busy = list(column), {node for k in column for node in edges[k]}
@@ -79,11 +80,11 @@ def widened(
 
 
 def rounded(a: Array, columns: Sequence[Column], pi: Array, total: int, per: str) -> dict[Column, Fraction]:
-    """Weights as whole parts: of the smallest number that loses less than 1e-11, else of `total`."""
+    """Weights over the smallest denominator that loses less than 1e-11 of the value, else over `total`."""
 
     def worth(parts: NDArray[np.int64]) -> float:
         c = incidence(columns, a.shape[1]) @ (parts / parts.sum())
-        return float(np.linalg.eigvalsh(mixed(a, c))[0]) / (1.0 if per == "round" else float(c.sum()))
+        return least(a, c) / (1.0 if per == "round" else float(c.sum()))
 
     goal = worth(_parts(pi, TOTAL)) * (1 - 1e-11)
     for whole in [*range(1, min(MOST_SMALL, total)), total]:
@@ -98,7 +99,7 @@ def rounded(a: Array, columns: Sequence[Column], pi: Array, total: int, per: str
 
 
 def _parts(pi: Array, whole: int) -> NDArray[np.int64]:
-    """Whole numbers of sum `whole`, each within 1 of its share: the largest remainders are rounded up."""
+    """Integers of sum `whole`, each within 1 of its share: the largest remainders are rounded up."""
     exact = pi / pi.sum() * whole
     parts: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     parts[np.argsort(parts - exact, kind="stable")[: whole - int(parts.sum())]] += 1

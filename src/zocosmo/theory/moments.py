@@ -1,7 +1,7 @@
 """What a coupling does to one round: error of the averaged update against disagreement it injects.
 
-The states and the matching are fixed, directions are drawn, momentum is zero and queries are exact;
-`momentum.py` has the general case.
+States and matching are fixed, directions are drawn, momentum is zero and queries are exact; `momentum.py` has
+the general case.
 """
 
 from fractions import Fraction
@@ -9,21 +9,20 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
+from zocosmo.theory.law import Law, check_coupling
 from zocosmo.theory.numbers import (
-    Law,
     Number,
     Pairs,
-    check_law,
+    check_finite,
     check_pairs,
     check_size,
     exact,
     rational,
+    share,
     spread,
     square,
     whole,
 )
-
-COUPLINGS = ("G", "S", "I")
 
 
 class Moments(NamedTuple):
@@ -43,13 +42,13 @@ def coupling_coefficients(coupling: str, *, d: int, q: int, pairs: int) -> Coeff
         S:  α = d/q − 1 + c        τ = c = (d − d/q) / pairs
         I:  α = τ = (d − 1) / pairs
 
-    In all three α = (d − 1) − (pairs − 1) τ, so τ alone tells the couplings apart.
+    In all three α = (d − 1) − (pairs − 1) τ, so couplings differ in τ alone.
 
     >>> coupling_coefficients("S", d=32, q=4, pairs=4)
     Coefficients(alpha=Fraction(13, 1), tau=Fraction(6, 1))
     """
     check_coupling(coupling)
-    (d, q), pairs = check_size(d, q), check_count(pairs)
+    (d, q), pairs = check_size(d, q), whole("pairs", pairs)
     tau = {
         "G": Fraction(0),
         "S": (d - Fraction(d, q)) / pairs,
@@ -64,26 +63,15 @@ def coupling_moments(coupling: str, *, d: int, q: int, pairs: int, a2: Number, H
 
         V = α ‖ā‖² + τ H²          U = (d − 1 − α) ‖ā‖² + (d − τ) H²
 
-    a2 = ‖ā‖² and H2 = mean_e ‖a_e − ā‖². V + U is the same for all three couplings.
+    a2 = ‖ā‖² and H2 = mean_e ‖a_e − ā‖². V + U = (d − 1) ‖ā‖² + d H² for every coupling
+    [eq:corr_main_energy]
 
     >>> coupling_moments("G", d=32, q=4, pairs=4, a2=1, H2=4)
     Moments(V=Fraction(31, 1), U=Fraction(128, 1))
     """
     alpha, tau = coupling_coefficients(coupling, d=d, q=q, pairs=pairs)
-    d, _ = check_size(d, q)
-    a2, H2 = _energies(a2, H2)
+    d, a2, H2 = whole("d", d), _energy("‖ā‖²", a2), _energy("H²", H2)
     return Moments(alpha * a2 + tau * H2, (d - 1 - alpha) * a2 + (d - tau) * H2)
-
-
-def moment_energy(*, d: int, a2: Number, H2: Number) -> Number:
-    """V + U = (d − 1) ‖ā‖² + d H², whatever the coupling   [eq:corr_main_energy]
-
-    >>> moment_energy(d=32, a2=1, H2=4)
-    Fraction(159, 1)
-    """
-    d, _ = check_size(d, d)
-    a2, H2 = _energies(a2, H2)
-    return (d - 1) * a2 + d * H2
 
 
 def crossover(first: str, second: str, *, d: int, q: int, pairs: int, a2: Number) -> Number | None:
@@ -92,8 +80,8 @@ def crossover(first: str, second: str, *, d: int, q: int, pairs: int, a2: Number
         V_r − V_s = (τ_r − τ_s) (H² − (pairs − 1) ‖ā‖²)
 
     so all three curves meet in one point, H² = (pairs − 1) ‖ā‖². Below it V_I < V_S < V_G, above it the
-    other way round. None where the two agree at every H²: q = 1 makes S the same as G, q = d the same as I,
-    and with one pair, or d = 1, there is nothing to tell apart.
+    other way round. None if the two agree at every H²: S equals G at q = 1 and I at q = d, and all three
+    are equal with one pair or at d = 1.
 
     >>> crossover("I", "G", d=32, q=4, pairs=4, a2=1), crossover("S", "G", d=32, q=1, pairs=4, a2=1)
     (Fraction(3, 1), None)
@@ -101,11 +89,45 @@ def crossover(first: str, second: str, *, d: int, q: int, pairs: int, a2: Number
     one, other = (coupling_coefficients(name, d=d, q=q, pairs=pairs) for name in (first, second))
     if one.tau == other.tau or pairs == 1:
         return None
-    return (pairs - 1) * _energies(a2, 0)[0]
+    return (pairs - 1) * _energy("‖ā‖²", a2)
+
+
+class MapMoments(NamedTuple):
+    """Factors of the identity; p = q/d. If E AᵀA = f I then E‖Aa‖² = f ‖a‖² for every a."""
+
+    D: Fraction  # E D = D · I
+    DD: Fraction  # D² = DD · D on every draw, so E‖Da‖² = DD ‖a‖²
+    D_spread: Fraction  # E‖(D − I) a‖²
+    P: Fraction  # E P = p I
+    P_spread: Fraction  # E‖(P − pI) a‖²
+    cross: Fraction  # E[(P − pI)(D − I)]: momentum and query share the support
+    support_part: Fraction  # E‖(P/p − I) a‖²: spread of D due to the support
+    sign_part: Fraction  # E‖(D − P/p) a‖²: spread due to the signs, given the support
+
+
+def map_moments(d: int, q: int) -> MapMoments:
+    """The moments that all others are built from   [eq:corr_D_moments, prop:momentum_moments_v23]
+
+        E D = I      D² = d D      E‖(D − I)a‖² = (d − 1) ‖a‖² = [(1/p − 1) + (d − 1/p)] ‖a‖²
+
+    >>> map_moments(32, 4)[:3]
+    (Fraction(1, 1), Fraction(32, 1), Fraction(31, 1))
+    """
+    p = share(d, q)
+    return MapMoments(
+        D=Fraction(1),
+        DD=Fraction(d),
+        D_spread=Fraction(d - 1),
+        P=p,
+        P_spread=p * (1 - p),
+        cross=1 - p,
+        support_part=1 / p - 1,
+        sign_part=d - 1 / p,
+    )
 
 
 class PairGradients(NamedTuple):
-    """What the formulas read of the gradients of all nodes under one matching."""
+    """The gradients of all nodes under one matching, as the formulas need them."""
 
     a: NDArray[Any]  # (pairs, d): a_e
     mean: NDArray[Any]  # ā
@@ -137,40 +159,21 @@ def matching_heterogeneity(gradients: ArrayLike, law: Law) -> Number:
     """E_M H_M² over a law of perfect matchings, from edges alone   [eq:corr_matching_heterogeneity]
 
         E_M H_M² = tr((ΠG)ᵀ (I − L̄/2) ΠG) / N = mean_i ‖g_i − ā‖² − E_M Σ_{ij ∈ M} ‖g_i − g_j‖² / 2N
+                 ≤ 2χ (L² 𝒟 + ζ²)
 
-    >>> law = [([(0, 1), (2, 3)], Fraction(1, 2)), ([(1, 2), (0, 3)], Fraction(1, 2))]
-    >>> matching_heterogeneity([[1, 0], [3, 0], [0, 2], [0, 2]], law)
+    >>> from zocosmo.theory.law import ring_law
+    >>> matching_heterogeneity([[1, 0], [3, 0], [0, 2], [0, 2]], ring_law(4))
     Fraction(9, 8)
     """
     g = exact("gradients", gradients)
-    n = len(g)
-    check_law(law, n)
-    apart = sum(rational(w) * square(g[i] - g[j]) for pairs, w in law for i, j in pairs)
-    left: Number = spread(g) - apart / (2 * n)
+    if law.n != len(g):
+        raise ValueError(f"the law is of {law.n} nodes and there are {len(g)} gradients; make them equal")
+    law.check_perfect()
+    apart = sum(chance * square(g[i] - g[j]) for (i, j), chance in law.edges.items())
+    left: Number = spread(g) - apart / (2 * len(g))
     return left
 
 
-def heterogeneity_bound(*, chi: Number, L: Number, disagreement: Number, zeta2: Number) -> Number:
-    """E_M H_M² ≤ 2χ (L² 𝒟 + ζ²)   [eq:corr_matching_heterogeneity]
-
-    >>> heterogeneity_bound(chi=Fraction(3, 7), L=4, disagreement=0, zeta2=4)
-    Fraction(24, 7)
-    """
-    return 2 * rational(chi) * (rational(L) ** 2 * rational(disagreement) + rational(zeta2))
-
-
-def check_coupling(coupling: str) -> None:
-    if coupling not in COUPLINGS:
-        raise ValueError(f"coupling {coupling!r} is unknown; use one of {', '.join(COUPLINGS)}")
-
-
-def check_count(pairs: int) -> int:
-    if pairs < 1:
-        raise ValueError(f"a matching of {pairs} pairs has nothing to couple; use at least 1")
-    return whole("pairs", pairs)
-
-
-def _energies(a2: Number, H2: Number) -> tuple[Number, Number]:
-    if not (a2 >= 0 and H2 >= 0):
-        raise ValueError(f"‖ā‖² = {a2} and H² = {H2} are squares; neither can be below 0")
-    return rational(a2), rational(H2)
+def _energy(name: str, value: Number) -> Number:
+    check_finite(name, value)
+    return rational(value)

@@ -1,4 +1,4 @@
-"""One round with stored momentum and a noisy oracle: V and U again, and what momentum does to averages.
+"""One round with stored momentum and a noisy oracle: V and U again, and how large momentum gets.
 
 Given states, momenta and the matching, the applied update of a pair is
 
@@ -14,13 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zocosmo.theory.directions import map_moments
-from zocosmo.theory.moments import Moments, check_coupling
-from zocosmo.theory.numbers import Number, check_size, exact, rational, same_shape, square, whole
+from zocosmo.theory.law import check_coupling
+from zocosmo.theory.moments import Moments, map_moments
+from zocosmo.theory.numbers import (
+    Number,
+    check_beta,
+    check_finite,
+    exact,
+    rational,
+    same_shape,
+    share,
+    square,
+    whole,
+)
 
 
 class Psi(NamedTuple):
-    """Ψ_β(a, c), as a sum of what the support does and what the signs add."""
+    """Ψ_β(a, c), split into the part of the support and the part of the signs."""
 
     support: Number  # p(1 − p) ‖βc + θa/p‖²
     signs: Number  # θ² (d − 1/p) ‖a‖²
@@ -36,20 +46,16 @@ def psi(a: ArrayLike, c: ArrayLike, *, q: int, beta: Number) -> Psi:
         Ψ_β(a, c) = β² p(1 − p) ‖c‖² + θ² (d − 1) ‖a‖² + 2βθ (1 − p) ⟨c, a⟩
                   = p(1 − p) ‖βc + θa/p‖² + θ² (d − 1/p) ‖a‖²
 
-    The second line shows that it is never negative, and that momentum enters through the support alone.
+    By the second line it is never negative, and momentum enters only through the support.
 
     >>> psi([1, 0], [0, 1], q=1, beta=Fraction(1, 2)).total
     Fraction(5, 16)
     """
     gradient, memory = exact("a", a, ndim=1), exact("c", c, ndim=1)
     same_shape("gradients", gradient, "momenta", memory)
-    return _psi(gradient, memory, q, _beta(beta))
-
-
-def _psi(a: NDArray[Any], c: NDArray[Any], q: int, beta: Number) -> Psi:
-    known, theta = map_moments(len(a), q), 1 - beta
-    kept = _times(beta, c) + _times(theta / known.P, a)
-    return Psi(known.P_spread * square(kept), theta**2 * known.sign_part * square(a))
+    known, beta = map_moments(len(gradient), q), check_beta(beta)
+    kept = _times(beta, memory) + _times((1 - beta) / known.P, gradient)
+    return Psi(known.P_spread * square(kept), (1 - beta) ** 2 * known.sign_part * square(gradient))
 
 
 def momentum_moments(
@@ -68,14 +74,14 @@ def momentum_moments(
     check_coupling(coupling)
     gradient, memory = _pairs(a, c)
     m, d = gradient.shape
-    share = _beta(beta)
-    V = _variance(coupling, gradient, memory, q, share)
-    V += (1 - share) ** 2 * d * _noise(sigma2) / (2 * m)
+    beta = check_beta(beta)
+    V = _variance(coupling, gradient, memory, q, beta)
+    V += (1 - beta) ** 2 * d * _noise(sigma2) / (2 * m)
     return Moments(V, momentum_energy(a, c, q=q, beta=beta, sigma2=sigma2) - V)
 
 
 def momentum_energy(a: ArrayLike, c: ArrayLike, *, q: int, beta: Number, sigma2: Number = 0) -> Number:
-    """V + U, whatever the coupling   [eq:momentum_energy_v23]
+    """V + U, the same for every coupling   [eq:momentum_energy_v23]
 
         mean_e [β² p ‖c_e‖² + θ² d ‖a_e‖² + 2βθ ⟨c_e, a_e⟩] + θ² d σ²/2 − ‖ν‖²
 
@@ -84,45 +90,46 @@ def momentum_energy(a: ArrayLike, c: ArrayLike, *, q: int, beta: Number, sigma2:
     """
     gradient, memory = _pairs(a, c)
     m, d = gradient.shape
-    d, q = check_size(d, q)
-    p, share = Fraction(q, d), _beta(beta)
-    theta = 1 - share
-    each = share**2 * p * square(memory) + theta**2 * d * square(gradient)
-    each += 2 * share * theta * (memory * gradient).sum()
-    nu = _times(share * p, memory.mean(axis=0)) + _times(theta, gradient.mean(axis=0))
+    p, beta = share(d, q), check_beta(beta)
+    theta = 1 - beta
+    each = beta**2 * p * square(memory) + theta**2 * d * square(gradient)
+    each += 2 * beta * theta * (memory * gradient).sum()
+    nu = _times(beta * p, memory.mean(axis=0)) + _times(theta, gradient.mean(axis=0))
     total: Number = each / m + theta**2 * d * _noise(sigma2) / 2 - square(nu)
     return total
 
 
-def momentum_gap(first: str, second: str, a: ArrayLike, c: ArrayLike, *, q: int, beta: Number) -> Number:
-    """V_first − V_second at the same states and memories; noise drops out   [eq:momentum_crossover_v23]
+def momentum_gap(first: str, second: str, *, a: ArrayLike, c: ArrayLike, q: int, beta: Number) -> Number:
+    """V_first − V_second at the same states and momenta; noise drops out   [eq:momentum_crossover_v23]
 
         I over G:  (mean_e Ψ(a_e − ā, c_e − c̄) − (m − 1) Ψ(ā, c̄)) / m
-        S over G:  the same with the part of the signs alone, I over S: with the part of the support alone
+        S over G:  the same with the signs' part of Ψ only, I over S: with the support's part only
 
-    So momentum cannot move the point where S and G are equal, H² = (m − 1) ‖ā‖²; it moves the other two,
-    and the three curves no longer meet.
+    So momentum does not move the point where S and G are equal, H² = (m − 1) ‖ā‖². It moves the other two
+    crossings, and the three curves no longer meet in one point.
 
-    >>> momentum_gap("I", "G", [[1, 0], [-1, 0]], [[0, 0], [0, 0]], q=1, beta=0)
+    >>> momentum_gap("I", "G", a=[[1, 0], [-1, 0]], c=[[0, 0], [0, 0]], q=1, beta=0)
     Fraction(1, 2)
     """
     for name in (first, second):
         check_coupling(name)
     gradient, memory = _pairs(a, c)
-    share, m = _beta(beta), len(gradient)
+    beta, m = check_beta(beta), len(gradient)
     mean, stored = gradient.mean(axis=0), memory.mean(axis=0)
-    centre = _psi(mean, stored, q, share)
-    around = [_psi(a_e - mean, c_e - stored, q, share) for a_e, c_e in zip(gradient, memory, strict=True)]
+    centre = psi(mean, stored, q=q, beta=beta)
+    around = [
+        psi(a_e - mean, c_e - stored, q=q, beta=beta) for a_e, c_e in zip(gradient, memory, strict=True)
+    ]
     support, signs = (
-        (sum(getattr(each, part) for each in around) / m - (m - 1) * getattr(centre, part)) / m
-        for part in ("support", "signs")
+        (sum(parts) / m - (m - 1) * of_mean) / m
+        for parts, of_mean in zip(zip(*around, strict=True), centre, strict=True)
     )
     over_G: dict[str, Number] = {"G": Fraction(0), "S": signs, "I": signs + support}
     return over_G[first] - over_G[second]
 
 
 class FiniteDifference(NamedTuple):
-    """What a finite μ can change; all are bounds."""
+    """Bounds on what a finite μ changes."""
 
     mean_shift: float  # on ‖E w̃ − ν‖
     V_least: float
@@ -135,49 +142,10 @@ def finite_difference_bounds(V: Number, *, beta: Number, B_mu: float) -> FiniteD
     >>> finite_difference_bounds(4, beta=0, B_mu=0.5)
     FiniteDifference(mean_shift=0.5, V_least=2.25, V_most=6.25)
     """
-    if not (V >= 0 and B_mu >= 0):
-        raise ValueError(f"V = {V} and B_mu = {B_mu} must be at least 0")
-    off, root = float(1 - _beta(beta)) * B_mu, math.sqrt(V)
+    check_finite("V", V)
+    check_finite("B_mu", B_mu)
+    off, root = float(1 - check_beta(beta)) * B_mu, math.sqrt(V)
     return FiniteDifference(off, max(0.0, root - off) ** 2, (root + off) ** 2)
-
-
-class SparseStep(NamedTuple):
-    m: NDArray[Any]  # stored momentum after the round
-    v: NDArray[Any]  # applied direction P m⁺
-
-
-def sparse_momentum_step(m: ArrayLike, g: ArrayLike, support: ArrayLike, *, beta: Number) -> SparseStep:
-    """m⁺ = (I − P) m + β P m + (1 − β) ĝ and v = P m⁺ of one node   [eq:momentum_node_update]
-
-    ĝ must vanish off the support. Then v = ĝ − a_β (m⁺ − m) with a_β = β/(1 − β): what the memory does not
-    take up is applied   [eq:sparse_momentum_identity]
-
-    >>> sparse_momentum_step([1, 1], [0, 3], [1], beta=Fraction(1, 2))[1].tolist()
-    [Fraction(0, 1), Fraction(2, 1)]
-    """
-    old, fresh, share = exact("m", m, ndim=1), exact("g", g, ndim=1), _beta(beta)
-    same_shape("momenta", old, "estimates", fresh)
-    on = np.zeros(len(old), bool)
-    on[np.asarray(support, np.int64)] = True
-    if (fresh[~on] != 0).any():
-        raise ValueError("the estimate g must be 0 off the support; lift it from the support's values")
-    blended = _times(share, old) + _times(1 - share, fresh)
-    new = np.where(on, blended, old)
-    return SparseStep(new, np.where(on, new, new * 0))
-
-
-def virtual_average(x: ArrayLike, m: ArrayLike, *, eta: Number, beta: Number) -> NDArray[Any]:
-    """z = x̄ − η a_β m̄, for which z⁺ = z − η ḡ exactly   [eq:momentum_virtual_average]
-
-    Rows of x and m are nodes; a_β = β/(1 − β).
-
-    >>> virtual_average([[1], [3]], [[2], [2]], eta=Fraction(1, 2), beta=Fraction(1, 2)).tolist()
-    [Fraction(1, 1)]
-    """
-    states, memory, share = exact("x", x), exact("m", m), _beta(beta)
-    same_shape("states", states, "momenta", memory)
-    z: NDArray[Any] = states.mean(axis=0) - _times(rational(eta) * share / (1 - share), memory.mean(axis=0))
-    return z
 
 
 def stored_momentum_bound(M2: Number, *, d: int, q: int, beta: Number, rounds: int | None = None) -> Number:
@@ -190,8 +158,7 @@ def stored_momentum_bound(M2: Number, *, d: int, q: int, beta: Number, rounds: i
     >>> [stored_momentum_bound(3, d=8, q=2, beta=0, rounds=t) for t in (1, None)]
     [Fraction(3, 1), Fraction(12, 1)]
     """
-    (d, q), theta = check_size(d, q), 1 - _beta(beta)
-    p = Fraction(q, d)
+    p, theta = share(d, q), 1 - check_beta(beta)
     most = rational(M2) / p
     if rounds is None:
         return most
@@ -199,10 +166,10 @@ def stored_momentum_bound(M2: Number, *, d: int, q: int, beta: Number, rounds: i
 
 
 def _variance(coupling: str, a: NDArray[Any], c: NDArray[Any], q: int, beta: Number) -> Number:
-    m, centre = len(a), _psi(a.mean(axis=0), c.mean(axis=0), q, beta)
+    m, centre = len(a), psi(a.mean(axis=0), c.mean(axis=0), q=q, beta=beta)
     if coupling == "G":
         return centre.total
-    each = [_psi(a_e, c_e, q, beta) for a_e, c_e in zip(a, c, strict=True)]
+    each = [psi(a_e, c_e, q=q, beta=beta) for a_e, c_e in zip(a, c, strict=True)]
     if coupling == "S":
         return centre.support + sum(own.signs for own in each) / m**2
     return sum(own.total for own in each) / m**2
@@ -215,20 +182,13 @@ def _pairs(a: ArrayLike, c: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _times(factor: Number, a: NDArray[Any]) -> NDArray[Any]:
-    """factor · a, as floats where one of them is."""
+    """factor · a, in floats if either is."""
     if a.dtype != object and isinstance(factor, Fraction):
-        factor = float(factor)  # NumPy would make objects of them
+        factor = float(factor)  # NumPy would return an object array
     product: NDArray[Any] = a * factor
     return product if a.dtype == object and isinstance(factor, Fraction) else product.astype(np.float64)
 
 
-def _beta(beta: Number) -> Number:
-    if not 0 <= beta < 1:
-        raise ValueError(f"beta = {beta} is no share of memory; it must be at least 0 and below 1")
-    return rational(beta)
-
-
 def _noise(sigma2: Number) -> Number:
-    if not sigma2 >= 0:
-        raise ValueError(f"sigma2 = {sigma2} is a mean square; it cannot be below 0")
+    check_finite("sigma2", sigma2)
     return rational(sigma2)

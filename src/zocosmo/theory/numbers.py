@@ -1,9 +1,10 @@
-"""Numbers that stay what they are: whole numbers and fractions are computed exactly, floats as floats.
+"""Numbers that stay exact: integers and Fractions are computed exactly, floats as floats.
 
-A formula that takes vectors reads them with `exact`, so it can be proved by enumeration with == and also be
-asked about the float64 gradients of a run.
+Formulas read vectors with `exact`, so tests can prove them by enumeration with == and users can pass the
+float64 gradients of a run. The checks of arguments that several modules share are here too.
 """
 
+import math
 import numbers
 import operator
 from collections.abc import Sequence
@@ -13,9 +14,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Number = Fraction | float  # a whole number is a float to a type checker, and stays exact here
+Number = Fraction | float  # an int is a float to a type checker, and stays exact here
 Pairs = Sequence[tuple[int, int]]
-Law = Sequence[tuple[Pairs, Number]]  # matchings and how often each is drawn
 
 
 def rational(value: Number) -> Number:
@@ -33,8 +33,15 @@ def rational(value: Number) -> Number:
     raise ValueError(f"{value!r} is not a number; use int, Fraction or float")
 
 
+def fraction(what: str, value: Any) -> Fraction:
+    """A Fraction; refuses floats, whose rounding would pass for an exact value."""
+    if not isinstance(value, numbers.Rational):
+        raise ValueError(f"{what} must be an int or a Fraction, got {value!r}; wrap it in Fraction(…)")
+    return Fraction(int(value.numerator), int(value.denominator))
+
+
 def exact(what: str, values: ArrayLike, ndim: int = 2) -> NDArray[Any]:
-    """An array of Fractions, or of float64 where one of the values is a float; `ndim` axes, none empty.
+    """An array of Fractions, or of float64 if any value is a float; `ndim` axes, none empty.
 
     >>> exact("states", [[1, 2], [3, Fraction(1, 2)]]).sum()
     Fraction(13, 2)
@@ -51,9 +58,9 @@ def exact(what: str, values: ArrayLike, ndim: int = 2) -> NDArray[Any]:
 
 
 def same_shape(what: str, a: NDArray[Any], other: str, b: NDArray[Any]) -> None:
-    """Refuse two arrays that do not fit each other."""
+    """Refuse two arrays of different shapes."""
     if a.shape != b.shape:
-        raise ValueError(f"{what} have shape {a.shape} and {other} {b.shape}; they must be alike")
+        raise ValueError(f"{what} have shape {a.shape} and {other} {b.shape}; make them equal")
 
 
 def square(a: NDArray[Any]) -> Any:
@@ -67,7 +74,7 @@ def spread(rows: NDArray[Any]) -> Any:
 
 
 def whole(what: str, given: SupportsIndex, least: int = 1) -> int:
-    """A whole number from `least` on as Python's own: NumPy's would overflow in silence."""
+    """A Python int of at least `least`; NumPy integers would overflow silently."""
     try:
         number = operator.index(given)
     except TypeError:
@@ -78,29 +85,40 @@ def whole(what: str, given: SupportsIndex, least: int = 1) -> int:
 
 
 def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
-    """d and q as Python's own numbers; refuses supports that cannot be drawn."""
+    """d and q as Python ints, 1 ≤ q ≤ d."""
     d, q = whole("d", d), whole("q", q)
     if q > d:
         raise ValueError(f"q = {q} coordinates of d = {d} cannot be drawn; q must lie between 1 and d")
     return d, q
 
 
+def share(d: SupportsIndex, q: SupportsIndex) -> Fraction:
+    """p = q/d"""
+    d, q = check_size(d, q)
+    return Fraction(q, d)
+
+
+def both_drawn(d: int, q: int) -> Fraction:
+    """p₂ = q(q − 1) / d(d − 1): the probability that a support holds two given coordinates."""
+    return Fraction(q * (q - 1), d * (d - 1)) if d > 1 else Fraction(0)
+
+
+def check_finite(name: str, value: Number, *, above: bool = False) -> None:
+    """Refuse what is not a finite number of at least 0, or above 0."""
+    if not 0 <= value < math.inf or (above and value == 0):
+        raise ValueError(f"{name} = {value} must be a finite number {'above' if above else 'of at least'} 0")
+
+
+def check_beta(beta: Number) -> Number:
+    """β as an exact number, 0 ≤ β < 1."""
+    if not 0 <= beta < 1:
+        raise ValueError(f"beta = {beta} must be at least 0 and below 1")
+    return rational(beta)
+
+
 def check_pairs(pairs: Pairs, n: int) -> None:
-    """Refuse what is no perfect matching of nodes 0 … n − 1."""
+    """Refuse what is not a perfect matching of nodes 0 … n − 1."""
     if sorted(node for pair in pairs for node in pair) != list(range(n)):
         raise ValueError(
-            f"{list(pairs)} is no perfect matching of {n} nodes; each node must stand in exactly one pair"
-        )
-
-
-def check_law(law: Law, n: int) -> None:
-    """Refuse matchings that are not perfect, and weights that are no probabilities."""
-    for pairs, _ in law:
-        check_pairs(pairs, n)
-    weights = [rational(weight) for _, weight in law]
-    total: Number = sum(weights, Fraction(0))
-    slack = 1e-12 if isinstance(total, float) else 0
-    if any(weight < 0 for weight in weights) or not -slack <= total - 1 <= slack:
-        raise ValueError(
-            f"the weights of {len(law)} matchings add up to {total}; they must be at least 0 and add up to 1"
+            f"{list(pairs)} is not a perfect matching of {n} nodes; each node must be in exactly one pair"
         )

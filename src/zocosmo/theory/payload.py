@@ -1,28 +1,20 @@
 """What a round costs, in bits   [appendix:comm_accounting, prop:conditional_support_cost]
 
-d coordinates, q of them sent, B bits for a value, ℓ = ⌈log₂ d⌉ bits for an index, T rounds, N nodes. A cost
-is that of one directed link and one round unless it says otherwise. Whole numbers go in; whole numbers and
-fractions come out, exactly. Only entropies and a square root are floats.
+d coordinates, q of them sent, n nodes, B bits per value, ℓ = ⌈log₂ d⌉ bits per index, K rounds between
+refreshes, T rounds. A cost is that of one directed link and one round unless its function says otherwise.
+Results are exact integers and Fractions; only entropies are floats.
 """
 
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import NamedTuple, SupportsIndex
+from typing import NamedTuple
 
-from zocosmo.theory.numbers import rational, whole
+from zocosmo.theory.numbers import check_size, rational, whole
 
-HEAD = 2**16  # terms of an entropy that are added one by one; the rest follow Euler and Maclaurin
+HEAD = 2**16  # terms of an entropy that are summed one by one; Euler–Maclaurin gives the rest
 
 Exact = int | Fraction
-
-
-def sizes(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
-    """d ≥ q ≥ 1 as Python's own numbers."""
-    d, q = whole("d", d), whole("q", q)
-    if q > d:
-        raise ValueError(f"a support has at most d = {d} coordinates, got q = {q}; lower q")
-    return d, q
 
 
 def support_entropy(d: int, q: int) -> float:
@@ -30,13 +22,13 @@ def support_entropy(d: int, q: int) -> float:
 
         log₂ C(d, q) = Σ_{k=1}^{q} log₂((d − q + k) / k),   q ≤ d/2 by symmetry
 
-    Every term is 1 or more, so nothing cancels and the sum is right to 15 digits. Past the first 2¹⁶ terms it
-    is an integral and its end corrections, whose next one is below 10⁻¹⁷.
+    Every term is 1 or more, so nothing cancels and the sum has 15 correct digits. After 2¹⁶ terms the rest is
+    an integral with end corrections; the first one left out is below 10⁻¹⁷.
 
     >>> round(support_entropy(6_525_621_760, 8192), 3)
     172402.336
     """
-    d, q = sizes(d, q)
+    d, q = check_size(d, q)
     q = min(q, d - q)
     c, head = d - q, min(q, HEAD)
     total = math.fsum(math.log((c + k) / k) for k in range(1, head + 1))
@@ -46,23 +38,12 @@ def support_entropy(d: int, q: int) -> float:
 
 
 def _tail(c: int, m: int, q: int) -> float:
-    """Σ_{k=m+1}^{q} ln((c + k) / k) by Euler and Maclaurin, with logarithms paired so that none is large."""
+    """Σ_{k=m+1}^{q} ln((c + k) / k) by Euler–Maclaurin, with logarithms paired so that none is large."""
     h, a = q - m, c + m
     integral = h * math.log(a / m) + (c + q) * math.log1p(h / a) - q * math.log1p(h / m)
     ends = (math.log((c + q) / q) - math.log(a / m)) / 2
     slopes = ((1 / (c + q) - 1 / q) - (1 / a - 1 / m)) / 12
     return integral + ends + slopes
-
-
-def entropy_bounds(d: int, q: int) -> tuple[float, float]:
-    """q log₂(d/q) ≤ log₂ C(d, q) ≤ q log₂(e d/q)   [eq:support_binomial_bounds]
-
-    >>> entropy_bounds(64, 1)[0]
-    6.0
-    """
-    d, q = sizes(d, q)
-    low = q * math.log2(d / q)
-    return low, low + q / math.log(2)
 
 
 def index_bits(d: int) -> int:
@@ -75,10 +56,10 @@ def index_bits(d: int) -> int:
 
 
 class LinkCosts(NamedTuple):
-    """One message of q values, by how the support is told."""
+    """Bits of one message, by how it conveys the support."""
 
     values: int  # not at all: it is public
-    entropy: float  # by the best code there can be
+    entropy: float  # by the best possible code
     coordinate_list: int  # by q indices
     dense: int  # by sending all d values
 
@@ -89,49 +70,32 @@ def link_costs(d: int, q: int, B: int = 32) -> LinkCosts:
     >>> link_costs(2_523_136, 8192).coordinate_list
     442368
     """
-    (d, q), B = sizes(d, q), whole("B", B)
+    (d, q), B = check_size(d, q), whole("B", B)
     values = q * B
     return LinkCosts(values, values + support_entropy(d, q), values + q * index_bits(d), d * B)
 
 
 def index_share(d: int, B: int = 32) -> Fraction:
-    """ℓ / (B + ℓ), the part of an indexed message that public supports save   [eq:index_fraction_def]"""
+    """ℓ / (B + ℓ): share of an indexed message that public supports save   [eq:index_fraction_def]"""
     return Fraction(index_bits(d), whole("B", B) + index_bits(d))
 
 
-def reuse_cost(d: int, q: int, *, K: int, B: int = 32) -> Fraction:
-    """q B + q ℓ / K: a coordinate list that serves K rounds, spread over them
-
-    >>> reuse_cost(1024, 4, K=10)
-    Fraction(132, 1)
-    """
-    return sizes(d, q)[1] * whole("B", B) * reuse_multiplier(d, K=K, B=B)
-
-
-def reuse_entropy_cost(d: int, q: int, *, K: int, B: int = 32) -> float:
-    """q B + log₂ C(d, q) / K: no code for a support of K rounds costs less   [eq:periodic_support_cost]"""
-    return whole("q", q) * whole("B", B) + support_entropy(d, q) / whole("K", K)
-
-
 def reuse_multiplier(d: int, *, K: int, B: int = 32) -> Fraction:
-    """1 + ℓ / (K B), against values alone   [eq:periodic_adaptive_multiplier]"""
+    """1 + ℓ / (K B): cost relative to values alone if K rounds share a list
+    [eq:periodic_adaptive_multiplier]
+    """
     return 1 + Fraction(index_bits(d), whole("K", K) * whole("B", B))
 
 
-def reuse_entropy_multiplier(d: int, q: int, *, K: int, B: int = 32) -> float:
-    """1 + log₂ C(d, q) / (K q B), the least that the multiplier can be"""
-    return reuse_entropy_cost(d, q, K=K, B=B) / (q * B)
-
-
 def sync_bits(T: int, *, counter: int = 32, every: int = 100) -> int:
-    """A counter of so many bits after every so many rounds: counter · ⌊T / every⌋"""
+    """counter · ⌊T / every⌋: bits of a counter that is sent once in `every` rounds"""
     return whole("counter", counter, 0) * (whole("T", T) // whole("every", every))
 
 
 def seed_cost(q: int, *, T: int, B: int = 32, seed: int = 128, sync: int | None = None) -> Fraction:
     """q B + (B_seed + B_sync(T)) / T   [eq:seed_amortized_cost]
 
-    `sync` are all control bits of T rounds; if not given, a 32-bit counter every 100 rounds.
+    `sync` is the number of control bits in T rounds, by default those of a 32-bit counter every 100 rounds.
 
     >>> seed_cost(8192, T=1000) - 8192 * 32
     Fraction(56, 125)
@@ -152,24 +116,24 @@ def marina_total(d: int, q: int, *, K: int, T: int, B: int = 32) -> int:
     >>> marina_total(2_523_136, 8192, K=25, T=1)
     80740352
     """
-    (d, q), T, B = sizes(d, q), whole("T", T, 0), whole("B", B)
+    (d, q), T, B = check_size(d, q), whole("T", T, 0), whole("B", B)
     dense = -(-T // whole("K", K))
     return dense * d * B + (T - dense) * q * (B + index_bits(d))
 
 
 def marina_multiplier(d: int, q: int, *, K: int, B: int = 32) -> Fraction:
     """(K − 1)/K · (1 + ℓ/B) + d / (K q)   [eq:marina_round_multiplier]"""
-    (d, q), K = sizes(d, q), whole("K", K)
+    (d, q), K = check_size(d, q), whole("K", K)
     return Fraction(K - 1, K) * reuse_multiplier(d, K=1, B=B) + Fraction(d, K * q)
 
 
-def flood_cost(N: int, b: int) -> int:
+def flood_cost(n: int, b: int) -> int:
     """(N − 1) b bits per node: N messages of b bits, each to N − 1 others, N (N − 1) b over the network"""
-    return (whole("N", N) - 1) * whole("b", b)
+    return (whole("n", n) - 1) * whole("b", b)
 
 
 def flood_crossover(q: int, *, B: int = 32, b: int = 96) -> int:
-    """The smallest N with (N − 1) b > q B: from there on a flood costs a node more than a matching does
+    """The smallest N with (N − 1) b > q B, from which a flood costs a node more than a matching
 
     >>> flood_crossover(8192)
     2732
@@ -177,21 +141,21 @@ def flood_crossover(q: int, *, B: int = 32, b: int = 96) -> int:
     return whole("q", q) * whole("B", B) // whole("b", b) + 2
 
 
-def diameter(N: int, edges: Iterable[tuple[int, int]]) -> int:
-    """D_G, the links between the two nodes that are furthest apart: no flood has fewer stages
+def diameter(n: int, edges: Iterable[tuple[int, int]]) -> int:
+    """D_G, the largest number of links between two nodes: no flood has fewer stages
 
     >>> diameter(6, [(i, (i + 1) % 6) for i in range(6)])
     3
     """
-    peers: list[set[int]] = [set() for _ in range(whole("N", N))]
+    peers: list[set[int]] = [set() for _ in range(whole("n", n))]
     for i, j in edges:
         peers[i].add(j)
         peers[j].add(i)
-    return max(_depth(peers, source) for source in range(N))
+    return max(_depth(peers, source) for source in range(n))
 
 
 def _depth(peers: list[set[int]], source: int) -> int:
-    """Links to the node that is furthest from the source."""
+    """Links from the source to the node furthest from it."""
     seen, ring, depth = {source}, {source}, 0
     while ring := {j for i in ring for j in peers[i]} - seen:
         seen |= ring
@@ -202,18 +166,18 @@ def _depth(peers: list[set[int]], source: int) -> int:
 
 
 class Operator(NamedTuple):
-    """What a round of a protocol costs each node on average, and how many links are waited for in turn."""
+    """Bits of a round per node on average, and the number of links that it waits for in sequence."""
 
     bits: Fraction
     stages: int
 
 
 def operators(
-    N: int, edges: Iterable[tuple[int, int]], q: int, *, B: int = 32, b: int = 96, matched: Exact = 1
+    n: int, edges: Iterable[tuple[int, int]], q: int, *, B: int = 32, b: int = 96, matched: Exact = 1
 ) -> dict[str, Operator]:
     """δ̄ q B in 1 stage, q B in 1, (N − 1) b in D_G   [tab:public_randomness_operators]
 
-    δ̄ = 2 |E| / N. `matched` is the share of nodes that a matching pairs, 1 where it is perfect.
+    δ̄ = 2 |E| / N. `matched` is the share of nodes that a matching pairs, 1 if it is perfect.
 
     >>> operators(4, [(0, 1), (1, 2), (2, 3), (0, 3)], q=3)["global"]
     Operator(bits=Fraction(192, 1), stages=1)
@@ -221,11 +185,11 @@ def operators(
     edges = list(edges)
     slice_bits = whole("q", q) * whole("B", B)
     if not 0 < matched <= 1:
-        raise ValueError(f"the share of matched nodes lies above 0 and up to 1, got {matched}")
+        raise ValueError(f"the share of matched nodes must lie above 0 and up to 1, got {matched}")
     return {
-        "global": Operator(Fraction(2 * len(edges), whole("N", N)) * slice_bits, 1),
+        "global": Operator(Fraction(2 * len(edges), whole("n", n)) * slice_bits, 1),
         "edge_local": Operator(Fraction(matched) * slice_bits, 1),
-        "flooding": Operator(Fraction(flood_cost(N, b)), diameter(N, edges)),
+        "flooding": Operator(Fraction(flood_cost(n, b)), diameter(n, edges)),
     }
 
 
@@ -236,29 +200,16 @@ def affordable_rounds(budget: Exact, cost: Exact) -> int:
     (1540, 912)
     """
     if not cost > 0 or budget < 0:
-        raise ValueError(f"a budget is 0 bits or more and a round costs some, got {budget} and {cost}")
+        raise ValueError(f"a budget must be 0 bits or more and a cost above 0, got {budget} and {cost}")
     return int(Fraction(rational(budget)) // Fraction(rational(cost)))
 
 
-def marina_rounds(budget: Exact, d: int, q: int, *, K: int, B: int = 32) -> int:
+def marina_rounds(d: int, q: int, *, K: int, budget: Exact, B: int = 32) -> int:
     """The largest T with C_T ≤ budget: whole cycles, then what the rest pays, the dense round first"""
     costs, K = link_costs(d, q, B), whole("K", K)
     if budget < 0:
-        raise ValueError(f"a budget is 0 bits or more, got {budget}")
+        raise ValueError(f"a budget must be 0 bits or more, got {budget}")
     cycles, rest = divmod(Fraction(rational(budget)), costs.dense + (K - 1) * costs.coordinate_list)
     if rest < costs.dense:
         return int(cycles * K)
     return int(cycles * K + 1 + (rest - costs.dense) // costs.coordinate_list) if K > 1 else int(cycles)
-
-
-class RateFactors(NamedTuple):
-    """By how much a list of indices inflates the terms of a rate at a fixed budget."""
-
-    root: float  # the leading term, in 1/√T
-    linear: Fraction  # terms in 1/T
-
-
-def rate_factors(d: int, B: int = 32) -> RateFactors:
-    """√(1 + ℓ/B) and 1 + ℓ/B   [eq:budget_index_sqrt_factor, eq:budget_index_linear_factor]"""
-    linear = reuse_multiplier(d, K=1, B=B)
-    return RateFactors(math.sqrt(linear), linear)

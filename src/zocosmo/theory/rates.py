@@ -1,6 +1,6 @@
-"""Rates: what is assumed, what a result says at horizon T, and the steps that go with a horizon.
+"""Rates: what is assumed, what a result gives at horizon T, and the steps that go with a horizon.
 
-All results speak of R_T = T⁻¹ Σ_{t<T} E‖∇F(x̄_t)‖². `bounds.py` has those with every constant worked out,
+All results are about R_T = T⁻¹ Σ_{t<T} E‖∇F(x̄_t)‖². `bounds.py` has those with every constant worked out,
 `orders.py` those that the paper states up to a constant.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from zocosmo.theory.moments import check_coupling
-from zocosmo.theory.numbers import Number, check_size, rational, whole
+from zocosmo.theory.law import check_coupling
+from zocosmo.theory.numbers import Number, check_finite, check_size, rational, whole
 
-MOST_ROUNDS = 10**30  # beyond it a horizon is called never
+MOST_ROUNDS = 10**30  # a horizon beyond this counts as never
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Regime:
     """Sizes, and what is assumed of the losses   [assum:smooth_lower, assum:oracle, assum:third]"""
 
     d: int
@@ -25,56 +25,52 @@ class Setting:
     L: float  # each F_i is L-smooth
     Delta0: float  # F(x̄_0) − F*
     L3: float = 0.0  # third-order constant; 0 on quadratics, where central differences are exact
-    G2: float | None = None  # with σ², bounds E‖∇f_i‖² along the run; no bound that needs it has a default
+    G2: float | None = None  # G² + σ² bounds E‖∇f_i‖² along the run; some results need it
     sigma2: float = 0.0  # oracle variance of a node
     zeta2: float = 0.0  # heterogeneity: mean_i ‖∇F_i − ∇F‖² at any x
-    start2: float | None = None  # ‖∇F(x̄_0)‖², where it is known
+    start2: float | None = None  # ‖∇F(x̄_0)‖², if known
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError(f"n = {self.n} nodes cannot run; use at least 1")
         for name, size in zip("dqn", (*check_size(self.d, self.q), whole("n", self.n)), strict=True):
             object.__setattr__(self, name, size)
-        for name in ("L", "Delta0"):
-            _check(name, getattr(self, name), above=True)
-        for name in ("L3", "sigma2", "zeta2"):
-            _check(name, getattr(self, name))
+        check_finite("L", self.L, above=True)
+        check_finite("Delta0", self.Delta0, above=True)
+        check_finite("L3", self.L3)
+        check_finite("sigma2", self.sigma2)
+        check_finite("zeta2", self.zeta2)
         if self.G2 is not None:
-            _check("G2", self.G2)
-        if self.start2 is not None and not 0 <= self.start2 <= self.ceiling * (1 + 1e-12):
-            raise ValueError(
-                f"start2 = {self.start2} lies outside 0 … 2LΔ₀ = {self.ceiling}; check L and Delta0"
-            )
+            check_finite("G2", self.G2)
+        most = 2 * self.L * self.Delta0
+        if self.start2 is not None and not 0 <= self.start2 <= most * (1 + 1e-12):
+            raise ValueError(f"start2 = {self.start2} lies outside 0 … 2LΔ₀ = {most}; check L and Delta0")
 
     @property
     def ceiling(self) -> float:
-        """2LΔ₀ ≥ ‖∇F(x̄_0)‖²: what is known of the start without running anything."""
-        return 2 * self.L * self.Delta0
+        """What a bound must be below to be informative: ‖∇F(x̄_0)‖² if known, else 2LΔ₀, which bounds it."""
+        return 2 * self.L * self.Delta0 if self.start2 is None else self.start2
 
     @property
     def gradient2(self) -> float:
-        """G², where it was given: 0 would say that all gradients vanish, and make a bound of nothing."""
+        """G²; refuses to default to 0, which would mean that all gradients vanish."""
         if self.G2 is None:
-            raise ValueError(
-                "this result needs G2, with sigma2 a bound on E‖∇f_i‖² along the run; give Setting one"
-            )
+            raise ValueError("this result needs G2 in Regime: G2 + sigma2 bounds E‖∇f_i‖² along the run")
         return self.G2
 
     def B(self, mu: float) -> float:
         """B_μ   [eq:bmu_mnode_def]"""
-        _check("mu", mu, above=True)
-        return float(bias_scale(L3=self.L3, mu=mu, d=self.d, q=self.q))
+        check_finite("mu", mu, above=True)
+        return float(bias_scale(d=self.d, q=self.q, L3=self.L3, mu=mu))
 
     def M2(self, mu: float) -> float:
         """M_node²   [eq:bmu_mnode_def]"""
         return float(node_moment(d=self.d, G2=self.gradient2, sigma2=self.sigma2, B_mu=self.B(mu)))
 
 
-def bias_scale(*, L3: Number, mu: Number, d: int, q: int) -> Number:
+def bias_scale(*, d: int, q: int, L3: Number, mu: Number) -> Number:
     """B_μ = L₃ μ² d q / 6, the most that a finite μ adds to an estimate   [eq:bmu_mnode_def]
 
     >>> from fractions import Fraction
-    >>> bias_scale(L3=3, mu=Fraction(1, 10), d=4, q=2)
+    >>> bias_scale(d=4, q=2, L3=3, mu=Fraction(1, 10))
     Fraction(1, 25)
     """
     d, q = check_size(d, q)
@@ -91,7 +87,7 @@ def node_moment(*, d: int, G2: Number, sigma2: Number, B_mu: Number = 0) -> Numb
 
 
 class Term(NamedTuple):
-    """One summand, and how it falls with T while everything else is held: as T^(−power)."""
+    """One summand; with everything else fixed it falls as T^(−power)."""
 
     value: float
     power: float = 0.0
@@ -99,11 +95,11 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """What a result says of R_T: named terms, their sum, and whether that is news.
+    """What a result says about R_T: named terms, their sum, and whether the bound is informative.
 
-    A bound that is not below 2LΔ₀ (or below ‖∇F(x̄_0)‖², where `Setting.start2` knows it) is **vacuous**:
-    standing still at x̄_0 keeps it too, since L-smoothness alone gives ‖∇F(x̄_0)‖² ≤ 2LΔ₀. An order hides a
-    constant, so it is neither vacuous nor not: it says how terms grow, not how large they are.
+    A bound that is not below 2LΔ₀ (or ‖∇F(x̄_0)‖², if `Regime.start2` gives it) is **vacuous**: a method that
+    stays at x̄_0 satisfies it too, since L-smoothness alone gives ‖∇F(x̄_0)‖² ≤ 2LΔ₀. An order has an unknown
+    constant: it tells how terms grow, not how large they are, so it is neither vacuous nor informative.
     """
 
     label: str
@@ -123,11 +119,11 @@ class Rate:
 
     @property
     def horizon(self) -> int | None:
-        """The first T that is not vacuous, everything else held; None: never, or an order."""
+        """The first T that is not vacuous, everything else fixed; None: never, or an order."""
         return first_useful(self.at) if self.is_bound else None
 
     def at(self, T: int) -> "Rate":
-        """The same result at another horizon, everything else held."""
+        """The same result at another horizon, everything else fixed."""
         check_rounds(T)
         ratio = self.T / T
         moved = {k: Term(term.value * ratio**term.power, term.power) for k, term in self.terms.items()}
@@ -142,11 +138,6 @@ class Rate:
             return f"{head}: a bound, below the {self.ceiling:.3g} of standing still"
         first = "at no T with these steps" if self.horizon is None else f"from T = {self.horizon} on"
         return f"{head}: says nothing, standing still keeps {self.ceiling:.3g}; not vacuous {first}"
-
-
-def ceiling_of(setting: Setting) -> float:
-    """What a bound must beat."""
-    return setting.ceiling if setting.start2 is None else setting.start2
 
 
 def first_useful(rate_at: Callable[[int], Rate]) -> int | None:
@@ -189,13 +180,13 @@ def horizon_steps(coupling: str, *, d: int, q: int, T: int, c: float = 1.0) -> S
         G:     η = c T^(−1/3),  μ = (dq)^(−1/2) T^(−1/6)
 
     G may take larger steps because its term linear in η vanishes with τ = 0. They are certified once T is
-    large enough: ask `is_certified`.
+    large enough (`is_certified`).
 
     >>> horizon_steps("G", d=8, q=2, T=64)
     Steps(eta=0.25, mu=0.125)
     """
     check_coupling(coupling)
-    _check("c", c, above=True)
+    check_finite("c", c, above=True)
     mu = canonical_mu(d=d, q=q, T=T)
     if coupling == "G":
         return Steps(c / math.cbrt(T), mu * T ** (1 / 12))
@@ -204,18 +195,9 @@ def horizon_steps(coupling: str, *, d: int, q: int, T: int, c: float = 1.0) -> S
 
 def check_rounds(T: int) -> None:
     if T < 1:
-        raise ValueError(f"T = {T} rounds average nothing; use at least 1")
+        raise ValueError(f"T = {T} rounds have no average; use at least 1")
 
 
 def check_rho(rho: float) -> None:
     if not 0 <= rho < 1:
         raise ValueError(f"rho = {rho} must be at least 0 and below 1; at 1 the graph does not mix")
-
-
-def check_step(eta: float) -> None:
-    _check("eta", eta, above=True)
-
-
-def _check(name: str, value: float, above: bool = False) -> None:
-    if not (math.isfinite(value) and (value > 0 if above else value >= 0)):
-        raise ValueError(f"{name} must be a finite number {'above' if above else 'at least'} 0, got {value}")

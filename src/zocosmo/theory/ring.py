@@ -7,7 +7,7 @@ pairs share; the first then gives, with B = I − ½ p L₁ on centred states,
     common support:       (1 − p) B + p A₀ B A₀              A₀ = I − ½ L₀
     independent:          Ā₀ B Ā₀ between pairs of phase 0, the line above within one;   Ā₀ = I − ½ p L₀
 
-The ring looks the same from every second node, so a wave of angle θ over cells (2c, 2c+1) stays such a wave.
+The form commutes with shifts by two nodes, so waves of angle θ over cells (2c, 2c+1) do not mix.
 In the basis of sum and difference within a cell the form is a 2 × 2 matrix,
 
     [ 1 − ½p(1 − cos θ)        ½i p(1−p) sin θ                  ]      κ = 1      common
@@ -22,44 +22,28 @@ from typing import Any
 
 import numpy as np
 
-from zocosmo.theory.mixing import Law, Matrix, Pair, share
+from zocosmo.theory.law import Law, fixed_law, ring_phases
+from zocosmo.theory.numbers import share
 from zocosmo.theory.repeated import energy_form
 
 
-def phases(n: int) -> tuple[list[Pair], list[Pair]]:
-    """The two perfect matchings of an even ring.
-
-    >>> phases(4)
-    ([(0, 1), (2, 3)], [(1, 2), (0, 3)])
-    """
-    _check_even(n)
-    return (
-        [(i, i + 1) for i in range(0, n, 2)],
-        [(min(i, (i + 1) % n), max(i, (i + 1) % n)) for i in range(1, n, 2)],
-    )
-
-
-def paper_block_gap(n: int, *, q: int, d: int) -> float:
+def paper_block_gap(n: int, *, d: int, q: int) -> float:
     """γ = (p/3)(1 − cos(2π/N)), the published bound for a block   [eq:alternating_ring_block_gap]"""
     _check_even(n)
-    return float(share(q, d)) * 2 * math.sin(math.pi / n) ** 2 / 3
+    return float(share(d, q)) * 2 * math.sin(math.pi / n) ** 2 / 3
 
 
-def block_gap(n: int, *, q: int, d: int, common: bool) -> float:
+def block_gap(n: int, *, d: int, q: int, common: bool) -> float:
     """The largest γ with E‖ΠX₂‖² ≤ (1 − γ) ‖ΠX₀‖² for all states, after phase 0 and then phase 1
 
-    In closed form from the wave k = 1; `block_form` is what it is an eigenvalue of.
+    In closed form from the wave k = 1: 1 − λ_max of its 2 × 2 matrix, written so that small gaps keep their
+    digits.
 
-    >>> block_gap(4, q=1, d=8, common=True), block_gap(4, q=1, d=8, common=False)
+    >>> block_gap(4, d=8, q=1, common=True), block_gap(4, d=8, q=1, common=False)
     (0.125, 0.125)
     """
     _check_even(n)
-    p, theta = float(share(q, d)), 4 * math.pi / n
-    return _wave_gap(p, theta, common)
-
-
-def _wave_gap(p: float, theta: float, common: bool) -> float:
-    """1 − λ_max of the 2 × 2 matrix, from its complement so that small gaps keep their digits."""
+    p, theta = float(share(d, q)), 4 * math.pi / n
     kappa = 1.0 if common else 1 - p
     slow = p * math.sin(theta / 2) ** 2  # ½p(1 − cos θ)
     fast = 1 - (1 - p) * (1 - p / 2 - kappa * p * math.cos(theta) / 2)
@@ -68,37 +52,24 @@ def _wave_gap(p: float, theta: float, common: bool) -> float:
     return (slow * fast - off * off) / (mean + math.hypot(half, off))
 
 
-def wave_gaps(n: int, *, q: int, d: int, common: bool) -> list[float]:
-    """The gap of every wave k = 1 … N/2 − 1, then of the flat difference; none is below `block_gap`"""
-    _check_even(n)
-    p, cells = float(share(q, d)), n // 2
-    kappa = 1.0 if common else 1 - p
-    waves = [_wave_gap(p, 2 * math.pi * k / cells, common) for k in range(1, cells)]
-    return [*waves, 1 - (1 - p) * (1 - p / 2 - kappa * p / 2)]
-
-
-def looseness(n: int, *, q: int, d: int, common: bool) -> float:
+def looseness(n: int, *, d: int, q: int, common: bool) -> float:
     """How many times the published block bound lies below the exact gap.
 
-    >>> round(looseness(64, q=1, d=8, common=False), 3)
+    >>> round(looseness(64, d=8, q=1, common=False), 3)
     3.474
     """
-    return block_gap(n, q=q, d=d, common=common) / paper_block_gap(n, q=q, d=d)
+    return block_gap(n, d=d, q=q, common=common) / paper_block_gap(n, d=d, q=q)
 
 
 def block_laws(n: int) -> list[Law]:
-    """The two rounds of a block as laws of one matching each."""
-    return [[(pairs, 1)] for pairs in phases(n)]
+    """The two rounds of a block."""
+    _check_even(n)
+    return [fixed_law(n, pairs) for pairs in ring_phases(n)]
 
 
-def block_form(n: int, *, q: int, d: int, common: bool) -> Matrix:
-    """Q in rationals with E‖ΠX₂‖² = tr(X₀ᵀ Q X₀)"""
-    return energy_form(n, block_laws(n), p=share(q, d), common=common)
-
-
-def block_witness(n: int, *, q: int, d: int, common: bool) -> Any:
-    """States of one coordinate, N floats of mean 0 and norm 1, that a block contracts by `block_gap` alone"""
-    Q = energy_form(n, block_laws(n), p=float(share(q, d)), common=common)
+def block_witness(n: int, *, d: int, q: int, common: bool) -> Any:
+    """States of one coordinate, N floats of mean 0 and norm 1, that a block contracts by `block_gap` only"""
+    Q = energy_form(block_laws(n), p=float(share(d, q)), common=common)
     values, vectors = np.linalg.eigh(Q)
     v = vectors[:, values.argmax()]
     v = v - v.mean()

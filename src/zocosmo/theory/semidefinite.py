@@ -3,9 +3,9 @@
     max  λ_min(Σ_M π_M A_M)   over π ≥ 0, Σ π = 1        A_M = Σ_{e ∈ M} a_e a_eᵀ
     min  max_M ⟨X, A_M⟩       over X ⪰ 0, tr X = 1
 
-A primal–dual interior-point method in Nesterov–Todd scaling with Mehrotra's corrector. Both sides start
-feasible and stay so: the matrix at any step gives a true bound, however early the steps end. Small and dense
-on purpose: matrices of N − 1 rows, a few hundred columns.
+A primal–dual interior-point method in Nesterov–Todd scaling with Mehrotra's corrector. Both sides start and
+stay feasible, so the dual matrix of every step gives a valid bound. Dense, for matrices of N − 1 rows and a
+few hundred columns.
 """
 
 from typing import NamedTuple
@@ -17,13 +17,13 @@ Array = NDArray[np.float64]
 
 MOST_STEPS = 60
 NEWTON_STEPS = 4
-FINEST = 1e-10  # relative gap that interior-point steps are asked for; Newton's method does the rest
-SHORT = 0.98  # of the way to the boundary
-STALLED = 25  # steps after which one that gains little is the last
+FINEST = 1e-10  # smallest relative gap that interior-point steps aim for; Newton's method does the rest
+SHORT = 0.98  # share of the way to the boundary that a step may take
+STALLED = 25  # steps after which the first one without progress is the last
 
 
 class Mixture(NamedTuple):
-    """Where the steps ended: t ≤ best value ≤ s over the columns given."""
+    """Result of the steps: t ≤ best value ≤ s over the given columns."""
 
     pi: Array  # (m,) weights, all positive
     t: float
@@ -43,17 +43,22 @@ def mixed(a: Array, c: Array) -> Array:
     return matrix
 
 
+def least(a: Array, c: Array) -> float:
+    """λ_min(Σ_e c_e a_e a_eᵀ)"""
+    return float(np.linalg.eigvalsh(mixed(a, c))[0])
+
+
 def best_mixture(a: Array, B: Array, tolerance: float) -> Mixture:
     """Steps until s − t ≤ tolerance · s or rounding stops them. a is (r, E), B (E, m) of zeros and ones."""
     r, m = len(a), B.shape[1]
     pi, X = np.full(m, 1 / m), np.eye(r) / r
-    t = float(np.linalg.eigvalsh(mixed(a, B @ pi))[0]) - 0.1
+    t = least(a, B @ pi) - 0.1
     s = float((form(a, X) @ B).max()) + 0.1
-    at = least = Mixture(pi, t, X, s)
+    at = best = Mixture(pi, t, X, s)
     for k in range(MOST_STEPS):
         gap = at.s - at.t
-        if gap < least.s - least.t:
-            least = at
+        if gap < best.s - best.t:
+            best = at
         elif k > STALLED:
             break
         if gap <= tolerance * at.s:
@@ -62,7 +67,7 @@ def best_mixture(a: Array, B: Array, tolerance: float) -> Mixture:
             at = _step(a, B, at)
         except np.linalg.LinAlgError:
             break
-    return least
+    return best
 
 
 class _Move(NamedTuple):
@@ -76,17 +81,17 @@ class _Move(NamedTuple):
 
 
 class _Newton:
-    """The linearised conditions X S = μ I, π z = μ at one point, factored once for predictor and corrector.
+    """The linearised conditions X S = μ I, π z = μ at one point, set up once for predictor and corrector.
 
     S = Σ π A − t I and z_M = s − ⟨X, A_M⟩ are the slacks. G scales both matrices to the same diagonal D:
-    Gᵀ S G = D = G⁻¹ X G⁻ᵀ, which keeps the digits that S⁻¹ would lose.
+    Gᵀ S G = D = G⁻¹ X G⁻ᵀ, which avoids the cancellation in S⁻¹.
     """
 
     def __init__(self, a: Array, B: Array, at: Mixture) -> None:
         self.a, self.B, self.at = a, B, at
         r, m = len(a), B.shape[1]
         self.z = at.s - form(a, at.X) @ B
-        if not (self.z > 0).all():  # lost to rounding
+        if not (self.z > 0).all():  # negative by rounding
             raise np.linalg.LinAlgError
         lower = np.linalg.cholesky(mixed(a, B @ at.pi) - at.t * np.eye(r))
         _, self.D, Vt = np.linalg.svd(np.linalg.cholesky(at.X).T @ lower)
@@ -106,14 +111,14 @@ class _Newton:
         self.mu = float((self.D @ self.D + at.pi @ self.z) / (r + m))
 
     def move(self, mu: float, bend: Array | float = 0.0, bend_z: Array | float = 0.0) -> _Move:
-        """To μ; `bend` are the second-order terms of the corrector."""
+        """The step towards μ; `bend` holds the second-order terms of the corrector."""
         pi, m = self.at.pi, len(self.at.pi)
         E = np.diag(mu / self.D - self.D) - bend
         R = self.G @ E @ self.G.T
         top = (mu - bend_z) / pi - self.z + form(self.a, R) @ self.B
         right = np.concatenate([top, [-np.trace(R)], [0.0]]) * self.scale
         y = np.linalg.solve(self.K, right)
-        for _ in range(2):  # refined: the last digits of a nearly singular system
+        for _ in range(2):  # iterative refinement of a nearly singular system
             y = y + np.linalg.solve(self.K, right - self.K @ y)
         y = y * self.scale
         d_pi, d_t, d_s = y[:m], float(y[m]), float(y[m + 1])
@@ -124,7 +129,7 @@ class _Newton:
         return _Move(d_pi, d_t, d_s, dS, E - dS, dX, d_s - form(self.a, dX) @ self.B)
 
     def reach(self, dM: Array, v: Array, dv: Array) -> float:
-        """How far a move may go, at most 1, before a matrix or a number loses its sign."""
+        """The longest step, at most 1, that keeps the matrix and the numbers positive."""
         root = np.sqrt(self.D)
         low = min(float(np.linalg.eigvalsh(dM / root[:, None] / root)[0]), float((dv / v).min()))
         return min(1.0, -SHORT / low) if low < 0 else 1.0
@@ -147,11 +152,11 @@ def _step(a: Array, B: Array, at: Mixture) -> Mixture:
 
 
 def polished(a: Array, B: Array, found: Mixture) -> tuple[Array, Array]:
-    """π and X with the digits that interior-point steps lose to rounding.
+    """π and X refined beyond the rounding of interior-point steps.
 
-    Where the steps have told the columns and eigenvectors in use from the rest, Newton's method solves what
-    holds on these: all ⟨X, A_M⟩ are equal, and so are the lowest eigenvalues. An X that is off by ε then
-    gives a bound that is off by ε². Positive by construction, so both stay what they were: a law and a bound.
+    On the columns and eigenvectors that the steps found active, Newton's method makes all ⟨X, A_M⟩ equal, and
+    likewise the lowest eigenvalues. An error ε in X then changes the bound by ε² only. Both stay positive by
+    construction, so they remain a law and a valid bound.
     """
     values, vectors = np.linalg.eigh(found.X)
     slack = form(vectors, mixed(a, B @ found.pi) - found.t * np.eye(len(a)))
@@ -179,7 +184,7 @@ def _level(a: Array, B: Array, F: Array, s: float) -> Array:
 
 
 def _flat(a: Array, B: Array, pi: Array, k: int) -> Array:
-    """Weights near the given ones with k equal lowest eigenvalues; the given ones where that fails."""
+    """Weights near the given ones with k equal lowest eigenvalues; the given ones if that fails."""
     corner, first = np.triu_indices(k), pi
     for _ in range(NEWTON_STEPS):
         values, vectors = np.linalg.eigh(mixed(a, B @ pi))

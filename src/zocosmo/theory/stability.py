@@ -1,48 +1,48 @@
 """Mean-square stability: whether E F(x̄_t) stays bounded, up to which step, and where it settles.
 
 Without linear terms and noise, a round maps second moments linearly (`exact`). With them it is the same map T
-plus terms that the means drive, and means are never slower than second moments: (E z)² ≤ E z². So E F(x̄_t)
-stays bounded, for every b, σ and x_0, exactly where the spectral radius of T is below 1. T sends second
-moments to second moments, a cone: its radius is itself an eigenvalue, and it is below 1 exactly where
-Y = T Y + 1 has a positive definite solution (then Y = Σ_t Tᵗ 1). That equation is small: coordinates meet
-only in the n × n sum of E[a_il a_jl], so each is solved alone and the sum last.
+plus terms driven by the means, and means decay at least as fast as second moments: (E z)² ≤ E z². So E F(x̄_t)
+stays bounded for every b, σ and x_0 if and only if the spectral radius of T is below 1. T preserves the cone
+of second moments: its radius is itself an eigenvalue, and it is below 1 if and only if Y = T Y + 1 has a
+positive definite solution (then Y = Σ_t Tᵗ 1). That equation is small: coordinates interact only through the
+n × n sum of E[a_il a_jl], so each is solved separately and the sum last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from zocosmo.theory.exact import (
     Expected,
-    Number,
     Quadratics,
     Round,
     SecondMoments,
-    check_laws,
+    in_turn,
     make_round,
     measure,
 )
-from zocosmo.theory.second_moments import Array, Laws
+from zocosmo.theory.law import Array, Mixings
+from zocosmo.theory.numbers import Number, check_finite
 
 DENSE = 600  # unknowns up to which all eigenvalues are computed
 ACCURACY = 1e-10  # of an eigenvalue
 MOST_HALVINGS = 60
-Search = tuple[int, int]  # vectors that Arnoldi keeps, and how often it may start again
+Search = tuple[int, int]  # vectors that Arnoldi keeps, and its number of restarts
 QUICK: Search = (64, 8)
-PATIENT: tuple[Search, ...] = ((160, 30), (400, 30))  # where eigenvalues crowd, as they do far below 1
+PATIENT: tuple[Search, ...] = ((160, 30), (400, 30))  # for clustered eigenvalues, as far below 1
 
 
 def spectral_radius(
-    problem: Quadratics, law: Laws, *, q: int, eta: Number, coupling: str | None = None, beta: Number = 0
+    problem: Quadratics, law: Mixings, *, q: int, coupling: str | None = None, eta: Number, beta: Number = 0
 ) -> float:
-    """Growth of second moments in a round, in the long run, at step η   [alg:edge_local_cosmo, alg:zo_cosmo]
+    """Growth of second moments per round, in the long run, at step η   [alg:edge_local_cosmo, alg:zo_cosmo]
 
-    Of a list of laws, taken in turn, the geometric mean over one turn. b and σ of the problem play no part.
+    For a list of laws, taken in turn, the geometric mean over one cycle. b and σ do not matter.
 
     One node, one coordinate of curvature 2: x⁺ = (1 − 2η) x.
 
-    >>> from zocosmo.theory.second_moments import Global
+    >>> from zocosmo.theory.law import Global
     >>> round(spectral_radius(Quadratics([[2]], [[0]]), Global([[1]]), q=1, eta=0.25), 12)
     0.25
     """
@@ -50,7 +50,7 @@ def spectral_radius(
 
 
 def is_stable(
-    problem: Quadratics, law: Laws, *, q: int, eta: Number, coupling: str | None = None, beta: Number = 0
+    problem: Quadratics, law: Mixings, *, q: int, coupling: str | None = None, eta: Number, beta: Number = 0
 ) -> bool:
     """Whether second moments decay at step η: spectral radius below 1."""
     return MomentMap(problem, law, q=q, coupling=coupling, beta=beta).is_stable(eta)
@@ -58,19 +58,20 @@ def is_stable(
 
 def critical_step(
     problem: Quadratics,
-    law: Laws,
+    law: Mixings,
     *,
     q: int,
     coupling: str | None = None,
     beta: Number = 0,
     accuracy: float = 1e-6,
 ) -> float:
-    """The step at which the spectral radius reaches 1: smaller ones are stable, larger ones are not.
+    """The step at which the spectral radius reaches 1: smaller steps are stable, larger ones are not.
 
-    From a step so small that it is stable, η is doubled until it is not, and the crossing found in between to
-    a relative `accuracy`. With one curvature h everywhere, and G or one direction for all, it is 2/(d h).
+    Starting from a small stable step, η is doubled until it is unstable; root finding then locates the
+    crossing to a relative `accuracy`. With one curvature h everywhere, and G or one direction for all, it is
+    2/(d h).
 
-    >>> from zocosmo.theory.second_moments import complete_law
+    >>> from zocosmo.theory.law import complete_law
     >>> alike = Quadratics([[2, 2, 2, 2]] * 2, [[0, 0, 0, 0]] * 2)
     >>> round(critical_step(alike, complete_law(2), coupling="G", q=2), 6)
     0.25
@@ -86,7 +87,7 @@ def critical_step(
         low /= 2
     else:
         least = float(H.mean(axis=0).min())
-        raise ValueError(f"no step is stable: the least mean curvature is {least:g}, and it must be above 0")
+        raise ValueError(f"no step is stable: the least mean curvature is {least:g}; it must be above 0")
     high = 2 * low
     while found.is_stable(high):
         low, high = high, 2 * high
@@ -98,23 +99,23 @@ def critical_step(
 
 
 def expected_limit(
-    problem: Quadratics, law: Laws, *, q: int, eta: Number, coupling: str | None = None, beta: Number = 0
+    problem: Quadratics, law: Mixings, *, q: int, coupling: str | None = None, eta: Number, beta: Number = 0
 ) -> Expected:
-    """Where E F(x̄_t), E disagreement and E mean_i F_i(x_i) settle as t grows; refuses an unstable step.
+    """The limits of E F(x̄_t), E disagreement and E mean_i F_i(x_i) as t grows; refuses an unstable step.
 
-    Two nodes that pull x to 1 and to −1 with the same curvature agree on 0 at once: no floor is left.
+    Two nodes that pull x to 1 and to −1 with the same curvature agree on 0 at once, so the limit is 0.
 
-    >>> from zocosmo.theory.second_moments import complete_law
+    >>> from zocosmo.theory.law import complete_law
     >>> pair = Quadratics([[2], [2]], [[2], [-2]])
     >>> bool(abs(expected_limit(pair, complete_law(2), coupling="I", q=1, eta=0.25).F) < 1e-15)
     True
     """
     linear = MomentMap(problem, law, q=q, coupling=coupling, beta=beta)
     if len(linear.rounds) > 1:
-        raise ValueError(f"a limit is of one law, got {len(linear.rounds)} in turn; use expectation instead")
+        raise ValueError(f"a limit needs one law, got {len(linear.rounds)} in turn; use expectation instead")
     if not linear.is_stable(eta):
         top = f"spectral radius {linear.radius(eta):.6g}"
-        raise ValueError(f"no limit: eta = {eta} is unstable, {top}; take one below critical_step")
+        raise ValueError(f"no limit: eta = {eta} is unstable, {top}; use a step below critical_step")
     full = make_round(problem, *linear.laws, coupling=coupling, q=q, beta=beta, dtype=np.float64)
     means = _settled_means(full, float(eta), linear)
     driven = full.step(linear.unpack(np.zeros(linear.size), *means), float(eta))
@@ -123,21 +124,22 @@ def expected_limit(
 
 
 class MomentMap:
-    """T: second moments of all coordinates as one vector, and what one turn of the laws makes of it."""
+    """T: the map of one cycle of the laws on the second moments of all coordinates, as one vector."""
 
-    def __init__(self, problem: Quadratics, law: Laws, *, q: int, coupling: str | None, beta: Number) -> None:
-        self.laws = [law] if not isinstance(law, Sequence) else list(law)
-        check_laws(problem, self.laws)
+    def __init__(
+        self, problem: Quadratics, law: Mixings, *, q: int, coupling: str | None, beta: Number
+    ) -> None:
+        self.laws = in_turn(problem, law)
         flat = problem.homogeneous()
         self.rounds: list[Round] = [
             make_round(flat, each, coupling=coupling, q=q, beta=beta, dtype=np.float64) for each in self.laws
         ]
         self.shape, self.blocks = (problem.d, problem.n, problem.n), 1 if beta == 0 else 3
         self.size = self.blocks * problem.d * problem.n**2
-        self._last: Array | None = None  # an eigenvector, where the next search begins
+        self._last: Array | None = None  # the last eigenvector, where the next search starts
 
     def unpack(self, vector: Array, x: Array | None = None, m: Array | None = None) -> SecondMoments:
-        """SecondMoments of a vector (coordinates, blocks, n²), with means 0 if none are given."""
+        """SecondMoments of a vector (coordinates, blocks, n²); means default to 0."""
         parts = vector.reshape(self.shape[0], self.blocks, *self.shape[1:]).swapaxes(0, 1)
         nothing = np.zeros(self.shape[:2])
         x, m = nothing if x is None else x, nothing if m is None else m
@@ -156,11 +158,11 @@ class MomentMap:
         return self.pack(now)
 
     def matrix(self, eta: float) -> Array:
-        """The map as a matrix, column by column; for small ones."""
+        """The map as a dense matrix, column by column."""
         return np.stack([self.apply(column, eta) for column in np.eye(self.size)], axis=1)
 
     def radius(self, eta: Number) -> float:
-        """Spectral radius, of one round."""
+        """Spectral radius per round."""
         step = _check_step(eta)
         if self.size <= DENSE:
             top: float | None = float(np.abs(np.linalg.eigvals(self.matrix(step))).max())
@@ -168,17 +170,17 @@ class MomentMap:
             top = self._largest(step)
         if top is None:
             raise ValueError(
-                f"Arnoldi found no eigenvalue at eta = {eta}; move eta a little, or ask is_stable"
+                f"Arnoldi found no eigenvalue at eta = {eta}; change eta slightly or use is_stable"
             )
         return float(top ** (1 / len(self.rounds)))
 
     def is_stable(self, eta: Number) -> bool:
-        """By the positive definite solution; of several laws in turn by their radius."""
+        """By the positive definite solution; for several laws in turn by their radius."""
         inverse = self.resolvent(_check_step(eta))
         return self.radius(eta) < 1 if inverse is None else inverse.is_positive()
 
     def resolvent(self, eta: float) -> "Resolvent | None":
-        """(1 − T)⁻¹, where T is of one law and 1 is no eigenvalue."""
+        """(1 − T)⁻¹ if T has one law and 1 is not an eigenvalue."""
         if len(self.rounds) > 1:
             return None
         try:
@@ -187,12 +189,12 @@ class MomentMap:
             return None
 
     def inside(self) -> Array:
-        """Independent entries of variance 1: inside the cone, so no leading eigenvector is missed."""
+        """Independent entries of variance 1: inside the cone, so Arnoldi finds its leading eigenvector."""
         eye = np.broadcast_to(np.eye(self.shape[1]), self.shape)
         return np.stack([eye, 0 * eye, eye][: self.blocks], axis=1).ravel()
 
     def _largest(self, eta: float) -> float | None:
-        """Arnoldi; where that is slow, on (1 − T)⁻¹, whose leading eigenvalue is 1/(1 − ρ) if ρ < 1."""
+        """By Arnoldi; if that is slow, on (1 − T)⁻¹, whose leading eigenvalue is 1/(1 − ρ) if ρ < 1."""
         top = self._arnoldi(lambda vector: self.apply(vector, eta), QUICK)
         inverse = self.resolvent(eta) if top is None else None
         if inverse is not None and inverse.is_positive():
@@ -217,9 +219,9 @@ class MomentMap:
 
 
 class Resolvent:
-    """(1 − T)⁻¹: coordinates alone first, then the sum in which they meet.
+    """(1 − T)⁻¹: each coordinate separately, then the sum that couples them.
 
-    T M = L_k M_k + B Σ_l h h' X_l, with L_k what coordinate k does to itself, B what the sum adds to each.
+    T M = L_k M_k + B Σ_l h h' X_l, with L_k the map of coordinate k alone and B that of the sum.
     """
 
     def __init__(self, linear: MomentMap, eta: float) -> None:
@@ -245,13 +247,13 @@ class Resolvent:
 
     def is_positive(self) -> bool:
         """Whether the solution for independent entries of variance 1 is positive definite."""
-        X, C, M = (getattr(self.linear.unpack(self.apply(self.linear.inside())), k) for k in "XCM")
-        whole = X if C is None else np.block([[X, C], [C.swapaxes(1, 2), M]])
+        _, X, _, C, M = self.linear.unpack(self.apply(self.linear.inside()))
+        whole = X if C is None or M is None else np.block([[X, C], [C.swapaxes(1, 2), M]])
         return bool(np.isfinite(whole).all() and np.linalg.eigvalsh(whole).min() > 0)
 
 
 def _settled_means(full: Round, eta: float, linear: MomentMap) -> tuple[Array, Array | None]:
-    """Means that a round leaves as they are, coordinate by coordinate."""
+    """Means that a round does not change, coordinate by coordinate."""
     d, n, _ = linear.shape
     size = n if linear.blocks == 1 else 2 * n
 
@@ -267,8 +269,7 @@ def _settled_means(full: Round, eta: float, linear: MomentMap) -> tuple[Array, A
 
 
 def _check_step(eta: Number) -> float:
-    if not 0 <= eta < float("inf"):
-        raise ValueError(f"a step is a finite number, 0 or more; got eta = {eta}")
+    check_finite("eta", eta)
     return float(eta)
 
 

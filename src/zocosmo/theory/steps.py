@@ -1,45 +1,43 @@
 """One round from given states: the disagreement it leaves, and where the network average goes."""
 
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zocosmo.theory.moments import coupling_coefficients, coupling_moments, pair_gradients, pair_means
-from zocosmo.theory.numbers import Number, Pairs, check_size, exact, rational, same_shape, spread, square
+from zocosmo.theory.numbers import Number, Pairs, exact, rational, same_shape, share, spread, square
 
 
 class DisagreementStep(NamedTuple):
     """E𝒟⁺ and its parts: after = before − mixed − 2η alignment + η² injected."""
 
     before: Number  # 𝒟 = mean_i ‖x_i − x̄‖²
-    mixed: Number  # what averaging on the supports takes away
-    alignment: Number  # C_M: whether gradients pull states together
+    mixed: Number  # removed by averaging on the supports
+    alignment: Number  # C_M: positive if gradients pull states together
     injected: Number  # U_s
     after: Number
 
 
 def disagreement_step(
-    coupling: str, states: ArrayLike, gradients: ArrayLike, *, matching: Pairs, q: int, eta: Number
+    coupling: str, states: ArrayLike, gradients: ArrayLike, *, q: int, matching: Pairs, eta: Number
 ) -> DisagreementStep:
     """E𝒟⁺ of one round without momentum, over directions alone   [eq:corr_exact_disagreement]
 
         E𝒟⁺ = 𝒟 − (p/2N) Σ_{ij ∈ M} ‖x_i − x_j‖² − 2η C_M + η² U_s
         C_M = N⁻¹ Σ_{e = ij} ⟨x_i + x_j − 2x̄, a_e⟩
 
-    Exact although the query and the mixing share a support.
+    Exact, although query and mixing share a support.
 
-    >>> disagreement_step("G", [[2], [0]], [[1], [1]], matching=[(0, 1)], q=1, eta=1).after
+    >>> disagreement_step("G", [[2], [0]], [[1], [1]], q=1, matching=[(0, 1)], eta=1).after
     Fraction(0, 1)
     """
     x, g = exact("states", states), exact("gradients", gradients)
     same_shape("states", x, "gradients", g)
     n, d = x.shape
-    d, q = check_size(d, q)
     found = pair_gradients(g, matching)
     before, middle = spread(x), pair_means(x, matching) - x.mean(axis=0)
-    mixed = Fraction(q, d) * sum(square(x[i] - x[j]) for i, j in matching) / (2 * n)
+    mixed = share(d, q) * sum(square(x[i] - x[j]) for i, j in matching) / (2 * n)
     alignment = 2 * (middle * found.a).sum() / n
     U = coupling_moments(coupling, d=d, q=q, pairs=n // 2, a2=found.a2, H2=found.H2).U
     step = rational(eta)
@@ -48,36 +46,13 @@ def disagreement_step(
     )
 
 
-def common_average_step(
-    average: ArrayLike, curvature: ArrayLike, u: ArrayLike, *, eta: Number
-) -> NDArray[Any]:
-    """x̄⁺ = x̄ − η D H x̄ under G on F_i = ½ xᵀHx + b_iᵀx with Σ b_i = 0   [eq:corr_cancellation]
-
-    Neither the matching nor the b_i enter: with one D for all they cancel before the estimate is made.
-    `curvature` is the diagonal of H, and u the direction as a d-vector of −1, 0 and 1.
-
-    >>> common_average_step([1, 1], [1, 3], [0, -1], eta=Fraction(1, 6)).tolist()
-    [Fraction(1, 1), Fraction(0, 1)]
-    """
-    x, h, signs = (
-        exact(name, v, ndim=1) for name, v in (("average", average), ("curvature", curvature), ("u", u))
-    )
-    same_shape("averages", x, "curvatures", h)
-    same_shape("averages", x, "directions", signs)
-    if not np.isin(signs.astype(np.float64), (-1.0, 0.0, 1.0)).all():
-        raise ValueError(f"a direction holds −1, 0 and 1 alone, got {list(signs)}")
-    q = int(np.count_nonzero(signs))
-    check_size(len(x), q)
-    moved: NDArray[Any] = x - rational(eta) * Fraction(len(x), q) * signs * (signs * h * x).sum()
-    return moved
-
-
-def step_from_optimum(coupling: str, *, d: int, q: int, pairs: int, eta: Number, H2: Number) -> Number:
+def step_from_optimum(coupling: str, *, d: int, q: int, pairs: int, H2: Number, eta: Number) -> Number:
     """E‖x̄⁺‖² = η² τ_s E_M H_M² after one round from x_i = x* = 0   [prop:corr_quadratic]
 
     At the optimum ā = 0 but the a_e are not: G stays, S and I leave it. H2 is E_M H_M².
 
-    >>> [step_from_optimum(s, d=32, q=4, pairs=4, eta=Fraction(1, 10), H2=1) for s in "GSI"]
+    >>> from fractions import Fraction
+    >>> [step_from_optimum(s, d=32, q=4, pairs=4, H2=1, eta=Fraction(1, 10)) for s in "GSI"]
     [Fraction(0, 1), Fraction(3, 50), Fraction(31, 400)]
     """
     return rational(eta) ** 2 * coupling_coefficients(coupling, d=d, q=q, pairs=pairs).tau * rational(H2)

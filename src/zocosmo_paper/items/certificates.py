@@ -6,27 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zocosmo.theory import (
-    Certificate,
-    Rate,
-    Setting,
-    complete_chi,
-    coupling_bound,
-    horizon_steps,
-    is_certified,
-    law_chi,
-    ring_chi,
-    ring_phases,
-)
 from zocosmo_paper.claim import NO, WITHIN, Claim, constant
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.items.studies import COUPLINGS, GRAPHS, D, N, Q
+from zocosmo.theory.bounds import coupling_bound
+from zocosmo.theory.certificates import Certificate, is_certified, ring_chi
+from zocosmo.theory.law import Law, complete_law, ring_law
+from zocosmo.theory.rates import Rate, Regime, horizon_steps
 
 L = 4.0  # the largest curvature of the study
 ZETAS = (0.0, 0.5, 2.0)
 CERTIFIED, PRACTICAL, MU = 1e-4, 0.004, 1e-3
 ROUNDS = 1600
-CHI = {"complete": complete_chi(N), "ring": ring_chi(N)}
+CHI = {"complete": complete_law(N).chi, "ring": ring_chi(N)}
 SIZES = {"d": D, "q": Q, "pairs": N // 2}
 LONG = (2**60, 2**90)  # horizons at which lower orders are negligible
 POWERS = {"G": "0.67", "S": "0.50", "I": "0.50"}  # thm:corr_core: T^(−2/3) for G, T^(−1/2) for S and I
@@ -37,12 +29,12 @@ class GraphCoupling(NamedTuple):
     coupling: str
 
     def certificate(self, eta: float) -> Certificate:
-        return is_certified(eta, self.coupling, **SIZES, chi=CHI[self.graph], L=L)
+        return is_certified(self.coupling, **SIZES, chi=CHI[self.graph], L=L, eta=eta)
 
     def bound(self, zeta: float) -> Rate:
         """For the certified runs, after all rounds."""
-        setting = Setting(d=D, q=Q, n=N, L=L, Delta0=start_gap(), zeta2=zeta**2)
-        return coupling_bound(self.coupling, setting, eta=CERTIFIED, mu=MU, chi=CHI[self.graph], T=ROUNDS)
+        regime = Regime(d=D, q=Q, n=N, L=L, Delta0=start_gap(), zeta2=zeta**2)
+        return coupling_bound(self.coupling, regime, eta=CERTIFIED, mu=MU, chi=CHI[self.graph], T=ROUNDS)
 
 
 PLACES = [GraphCoupling(graph, coupling) for graph in GRAPHS for coupling in COUPLINGS]
@@ -84,15 +76,15 @@ def chi_claims() -> list[Claim]:
     """The printed formulas against the eigenvalue computed from all matchings of the law."""
     perfect = list(matchings(tuple(range(N))))
     laws = {
-        "complete": [(pairs, Fraction(1, len(perfect))) for pairs in perfect],
-        "ring": [(pairs, Fraction(1, 2)) for pairs in ring_phases(N)],
+        "complete": Law.of(N, [(pairs, Fraction(1, len(perfect))) for pairs in perfect]),
+        "ring": ring_law(N),
     }
     formulas = {"complete": "(N − 2) / 2(N − 1)", "ring": "(1 + cos(2π/N)) / 2"}
     claims = []
     for graph, law in laws.items():
-        value, printed = law_chi(law, N), float(CHI[graph])
+        value, printed = float(law.chi), float(CHI[graph])
         verdict = WITHIN if abs(value - printed) <= 1e-12 else NO
-        words = f"chi of the {graph} graph, N = {N}, from its {len(law)} matchings"
+        words = f"chi of the {graph} graph, N = {N}, from its {len(law.listed())} matchings"
         claims.append(Claim(words, f"{formulas[graph]} = {printed:.6g}", value, verdict))
     return claims
 
@@ -109,9 +101,9 @@ def power_claims() -> list[Claim]:
 
 
 def long_bound(coupling: str, T: int) -> Rate:
-    setting = Setting(d=D, q=Q, n=N, L=L, Delta0=start_gap(), zeta2=4.0, L3=1.0)
+    regime = Regime(d=D, q=Q, n=N, L=L, Delta0=start_gap(), zeta2=4.0, L3=1.0)
     eta, mu = horizon_steps(coupling, d=D, q=Q, T=T)
-    return coupling_bound(coupling, setting, eta=eta, mu=mu, chi=CHI["ring"], T=T)
+    return coupling_bound(coupling, regime, eta=eta, mu=mu, chi=CHI["ring"], T=T)
 
 
 def table() -> Table:

@@ -215,7 +215,11 @@ def _budget_rows() -> list[Fact]:
         Fact("26.214 Mbit: rounds with indices", "59", indexed),
         Fact("26.214 Mbit: spent by 59 indexed rounds", "26.100M", spent),
         Fact("26.214 Mbit: share left unused by them", "0.44%", Fraction(SHORT - spent, SHORT)),
-        Fact("26.214 Mbit: rounds of MARINA-type", "0", payload.marina_rounds(SHORT, LORA, Q, K=PERIOD, B=B)),
+        Fact(
+            "26.214 Mbit: rounds of MARINA-type",
+            "0",
+            payload.marina_rounds(LORA, Q, K=PERIOD, budget=SHORT, B=B),
+        ),
         Fact("26.214 Mbit: global rounds, complete graph of 4", "33", _rounds_on(complete(4), "global")),
         Fact("26.214 Mbit: global rounds, complete graph of 8", "14", _rounds_on(complete(8), "global")),
         Fact("26.214 Mbit: global rounds, ring of 4", "50", _rounds_on(ring(4), "global")),

@@ -1,4 +1,4 @@
-"""A setting: one method on one problem over one graph, and what formulas need to know of it."""
+"""A case: one method on one problem over one graph, and what formulas need to know about it."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.checks.laws import CompleteCycle, Cycle, cycle_of
+from zocosmo.checks.laws import Cycle, cycle_of
 from zocosmo.core.tape import Tape
+from zocosmo.core.wire import WIRES
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import EdgeLocal, Method, World
@@ -19,20 +20,21 @@ from zocosmo.problems import PROBLEMS
 from zocosmo.problems.draws import private
 from zocosmo.problems.quadratic import Noise, Quadratic, quadratic
 from zocosmo.sim.engine import Run, Simulation
+from zocosmo.theory import mixing
 
 Array = NDArray[Any]
-BATCH = 2**20  # numbers in the states of runs that go together
+BATCH = 2**20  # numbers in the states of runs that are simulated together
 MOST_STATES = 2**22  # numbers in the states of one run
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Case:
     """A trial without its seed: problem and graph are those of the plan's first seed, and tapes vary."""
 
     trial: Trial
     plan: Plan
-    tapes: int  # of every row that is sampled
-    found: dict[str, Any] = field(default_factory=dict)  # what one row has computed and another wants
+    tapes: int  # of every sampled row
+    found: dict[str, Any] = field(default_factory=dict)  # results that several rows share
 
     @cached_property
     def run(self) -> Run:
@@ -58,34 +60,91 @@ class Setting:
     def d(self) -> int:
         return self.run.problem.d
 
+    # Parameters of the method; those that it does not have get the value that changes nothing.
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        return self.method.settings
+
     @property
     def q(self) -> int:
         """Coordinates that a round touches."""
-        return int(getattr(self.method, "q", self.d))
+        return int(self.settings.get("q", self.d))
+
+    @property
+    def coupling(self) -> str:
+        """G, S or I; empty if the method has none."""
+        return str(self.settings.get("coupling", ""))
+
+    @property
+    def beta(self) -> float:
+        return float(self.settings.get("beta", 0.0))
+
+    @property
+    def passes(self) -> int:
+        return int(self.settings.get("passes", 1))
+
+    @property
+    def period(self) -> int:
+        return int(self.settings.get("period", 1))
+
+    @property
+    def rule(self) -> str:
+        return str(self.settings.get("rule", "uniform"))
 
     @property
     def common(self) -> bool:
         """Whether all pairs share a support."""
-        return getattr(self.method, "coupling", "G") != "I"
+        return self.coupling != "I"
+
+    @property
+    def on_matchings(self) -> bool:
+        return isinstance(self.method, EdgeLocal)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every round draws q coordinates afresh."""
+        return isinstance(self.method, Sparse) and self.rule == "uniform"
 
     @property
     def value_bits(self) -> int:
         return WIRES[self.plan.wire].charged.bits
 
-    @cached_property
-    def cycle(self) -> Cycle | CompleteCycle | None:
-        """The laws of matchings that rounds take in turn; None where they are not known."""
-        return cycle_of(self.world.schedule_name, self.world.schedule)
-
-    @property
-    def quadratic(self) -> Quadratic | None:
-        return self.run.problem if isinstance(self.run.problem, Quadratic) else None
-
     @property
     def is_large(self) -> bool:
         return self.n * self.d > MOST_STATES
 
-    # What rows call themselves; equal words are one row.
+    @cached_property
+    def known_cycle(self) -> Cycle | None:
+        """The laws of matchings that rounds take in turn; None if they are unknown."""
+        return cycle_of(self.world.schedule_name, self.world.schedule)
+
+    @property
+    def cycle(self) -> Cycle:
+        """For checks that ask `unknown_law` first."""
+        assert self.known_cycle is not None
+        return self.known_cycle
+
+    @property
+    def problem_kind(self) -> str:
+        return str(dict(self.trial.problem)["kind"])
+
+    @property
+    def is_quadratic(self) -> bool:
+        return isinstance(self.run.problem, Quadratic)
+
+    @property
+    def quadratic(self) -> Quadratic:
+        """For checks that ask `is_quadratic` first."""
+        assert isinstance(self.run.problem, Quadratic)
+        return self.run.problem
+
+    def weights(self) -> Array:
+        """W of all passes of a round over the graph."""
+        W = mixing.metropolis_weights(self.n, self.graph.edges).astype(float)
+        return np.linalg.matrix_power(W, self.passes)
+
+    # How rows describe a case; cases with equal descriptions are one row.
 
     @property
     def on_graph(self) -> str:
@@ -96,11 +155,15 @@ class Setting:
 
     @property
     def on_schedule(self) -> str:
-        return f"{self.on_graph}, {self.world.schedule_name[:11]}"  # a listed one has many digits
+        return f"{self.on_graph}, {self.world.schedule_name[:11]}"  # listed schedules have long names
+
+    @property
+    def where(self) -> str:
+        return self.on_schedule if self.on_matchings else self.on_graph
 
     @property
     def of_problem(self) -> str:
-        """Kind, size, and what is not as it is by default."""
+        """Kind, size, and parameters that differ from their defaults."""
         noise = dict(self.trial.problem).get("sigma", 0)
         return self.of_losses + (f" sigma={_short(noise)}" if noise else "")
 
@@ -115,41 +178,38 @@ class Setting:
 
     @property
     def of_method(self) -> str:
-        """Kind and all that is drawn and sent."""
-        coupling = getattr(self.method, "coupling", "")
-        return f"{self.of_messages} {coupling}" if coupling else self.of_messages
+        """Kind, and what decides draws and messages."""
+        return f"{self.of_messages} {self.coupling}".rstrip()
 
     @property
     def of_messages(self) -> str:
-        """Kind and all that decides the size of messages, but the codec."""
-        method, words = self.method, [self.method.kind]
-        words += [f"{k}={getattr(method, k)}" for k in ("q", "passes", "period") if hasattr(method, k)]
-        words += ["balanced"] * (getattr(method, "rule", "") == "balanced")
-        return " ".join(word for word in words if word != "passes=1")
+        """Kind, and what decides the size of messages, except the codec."""
+        words = [f"{k}={self.settings[k]}" for k in ("q", "passes", "period") if k in self.settings]
+        words += ["balanced"] * (self.rule == "balanced")
+        return " ".join([self.method.kind, *(word for word in words if word != "passes=1")])
 
     @property
     def with_steps(self) -> str:
-        beta = getattr(self.method, "beta", 0.0)
         decay = self.method.decay.kind
-        words = [self.of_method, f"eta={self.method.eta:g}", *([f"beta={beta:g}"] if beta else [])]
+        words = [self.of_method, f"eta={self.method.eta:g}", *([f"beta={self.beta:g}"] if self.beta else [])]
         return " ".join([*words, *([decay] if decay != "constant" else [])])
 
     # What rows measure.
 
     def seeds(self) -> list[str]:
-        """Of the tapes: the plan's first seed and a number, never chosen by what they give."""
+        """Seeds of the tapes: the plan's first seed and a number, fixed before anything is measured."""
         return [str(self.trial.seed) + f"/{k}" for k in range(self.tapes)]
 
     def tape(self) -> Tape:
         return Tape(self.seeds()[0])
 
     def spread_states(self) -> Array:
-        """Whole numbers from −8 to 7 around the start, n × d, from a tape: states that disagree."""
+        """States that disagree: integers from −8 to 7 from a tape, n × d."""
         words = private("check states").coins("spread").words(self.n * self.d)
         return (words >> np.uint64(60)).astype(np.int64).reshape(self.n, self.d) - 8
 
     def stand_in(self) -> Quadratic:
-        """A problem of the same size that costs little to ask: bills and mixing do not depend on losses."""
+        """A cheap problem of the same size: bits and mixing do not depend on losses."""
         return quadratic(self.n, 0, d=self.d)
 
     def simulated(
@@ -160,7 +220,7 @@ class Setting:
         problem: Quadratic | None = None,
         eta: float | None = None,
     ) -> Iterator[tuple[list[str], Simulation]]:
-        """Runs along all tapes, some at a time: their seeds, and the simulation after so many rounds."""
+        """Runs along all tapes in batches: their seeds, and the simulation after `rounds` rounds."""
         seeds, each = self.seeds(), max(1, BATCH // (self.n * self.d))
         problem = problem or self.stand_in()
         method = self.method if eta is None else replace(self.method, eta=eta)
@@ -175,12 +235,33 @@ class Setting:
             yield some, sim
 
     def partners(self, seeds: Sequence[str], t: int) -> Array:
-        """Of all nodes in round t along each tape."""
+        """Partners of all nodes in round t along each tape."""
         return self.world.schedule.partners(Tape.stack(list(seeds)), t)
 
 
+# Why a formula does not apply to a case; empty if it does.
+
+
+def not_on_matchings(case: Case) -> str:
+    return "" if case.on_matchings else "mixes with all neighbours, not on matchings"
+
+
+def unknown_law(case: Case) -> str:
+    if case.known_cycle is not None:
+        return ""
+    return f"too many {case.world.schedule_name} matchings of this graph to list their law"
+
+
+def not_fresh(case: Case) -> str:
+    return "" if case.is_uniform else "balanced supports are not drawn afresh in every round"
+
+
+def too_large(case: Case) -> str:
+    return f"states of {case.n * case.d:,} numbers" if case.is_large else ""
+
+
 def with_noise(problem: Quadratic, seed: str) -> Quadratic:
-    """The same losses, with the noise of another tape."""
+    """The same losses with the noise of another tape."""
     if problem.noise is None:
         return problem
     noise = Noise(private(seed), range(problem.n), problem.d)
@@ -192,23 +273,14 @@ def without_noise(problem: Quadratic) -> Quadratic:
 
 
 def gradients(problem: Quadratic, x: Array) -> Array:
-    """∇F_i(x_i) = H_i x_i + b_i of all nodes, exact but for rounding."""
+    """∇F_i(x_i) = H_i x_i + b_i of all nodes, exact up to rounding."""
     found: Array = 2 * problem.half * x + problem.b
     return found
 
 
 def pairs_of(partners: Array) -> list[tuple[int, int]]:
-    """The pairs of one row of partners."""
+    """The pairs in one row of partners."""
     return [(i, j) for i, j in enumerate(partners.tolist()) if i < j]
-
-
-def is_uniform(setting: Setting) -> bool:
-    """Whether every round draws q coordinates afresh."""
-    return isinstance(setting.method, Sparse) and getattr(setting.method, "rule", "uniform") == "uniform"
-
-
-def on_matchings(setting: Setting) -> bool:
-    return isinstance(setting.method, EdgeLocal)
 
 
 def _short(value: Any) -> str:

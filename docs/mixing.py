@@ -1,5 +1,9 @@
-"""The picture of docs/mixing.md: energy per round, and the ring's bound against its exact gap."""
+"""The picture of mixing.md: energy per round, and the ring's bound against its exact gap.
 
+python docs/mixing.py docs/img/mixing.png
+"""
+
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,8 @@ from zocosmo.oracle import disagreement
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo.sim.engine import Run, Simulation
-from zocosmo.theory import mixing, repeated, ring
+from zocosmo.theory import certificates, repeated, ring
+from zocosmo.theory.law import ring_law
 
 N, D, Q, ROUNDS, TAPES = 8, 32, 8, 40, 100
 SHADES = {"S": "#1b6ca8", "I": "#d1495b"}
@@ -21,7 +26,7 @@ NAMES = {"S": "common support", "I": "a support per pair"}
 
 
 def mixing_figure(to: Path) -> None:
-    """Left: pure mixing on a ring whose phase is a coin, theory and simulation. Right: two-round blocks."""
+    """Left: pure mixing on a ring with random phases, theory and simulation. Right: two-round blocks."""
     figure, (left, right) = new_panels(to, (9, 3.4), 2, 2)
     _energies(left)
     _blocks(right)
@@ -29,7 +34,7 @@ def mixing_figure(to: Path) -> None:
 
 
 def simulated_energy(coupling: Any, x: NDArray[Any]) -> NDArray[Any]:
-    """‖ΠX_t‖² along every tape, (rounds + 1, tapes), by the real method with η = 0."""
+    """‖ΠX_t‖² along every tape, (rounds + 1, tapes), of the real method with η = 0."""
     method, problem = EdgeLocal(q=Q, eta=0.0, mu=1e-3, coupling=coupling), quadratic(N, 0, d=D)
     sim = Simulation([Run(method, GRAPHS["ring"](N), problem, seed, "iid") for seed in range(TAPES)])
     sim.state = method.init(np.array(np.broadcast_to(x, (TAPES, N, D))))
@@ -42,16 +47,14 @@ def simulated_energy(coupling: Any, x: NDArray[Any]) -> NDArray[Any]:
 
 def _energies(axes: Any) -> None:
     x = np.outer(np.cos(2 * np.pi * np.arange(N) / N), np.ones(D)) / np.sqrt(N * D / 2)
-    coin = Fraction(1, 2)
-    law = [(pairs, coin) for pairs in ring.phases(N)]
     for coupling, shade in SHADES.items():
-        path = repeated.energy_path(x, law, ROUNDS, q=Q, common=coupling == "S")
+        path = repeated.energy_path(x, ring_law(N), ROUNDS, q=Q, common=coupling == "S")
         axes.plot(path, color=shade, linewidth=1.2, label=f"theory, {NAMES[coupling]}")
         seen = simulated_energy(coupling, x)[::4]
         wide = 1.96 * seen.std(axis=1, ddof=1) / np.sqrt(TAPES)
         at = np.arange(0, ROUNDS + 1, 4) + (0.25 if coupling == "I" else -0.25)
         axes.errorbar(at, seen.mean(axis=1), wide, fmt="o", color=shade, markersize=3, linewidth=1)
-    bound = (1 - mixing.ring_gaps(N, q=Q, d=D).gamma) ** np.arange(ROUNDS + 1)
+    bound = (1 - Q / D * (1 - float(certificates.ring_chi(N)))) ** np.arange(ROUNDS + 1)
     axes.plot(bound, color="#9aa5b1", linestyle="--", linewidth=1, label="one-round bound, repeated")
     axes.set(yscale="log", xlabel="round", ylabel="expected energy ‖ΠX‖²")
     axes.set_title(f"ring of {N}, i.i.d. phases, q/d = 1/{D // Q}; dots: {TAPES} tapes", fontsize=9)
@@ -62,8 +65,8 @@ def _blocks(axes: Any) -> None:
     sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64]
     for (q, d), shade in {(1, 32): "#1b6ca8", (1, 4): "#3f9142", (1, 1): "#d1495b"}.items():
         p = f"p = {Fraction(q, d)}"
-        exact = [ring.block_gap(n, q=q, d=d, common=False) for n in sizes]
-        paper = [ring.paper_block_gap(n, q=q, d=d) for n in sizes]
+        exact = [ring.block_gap(n, d=d, q=q, common=False) for n in sizes]
+        paper = [ring.paper_block_gap(n, d=d, q=q) for n in sizes]
         axes.plot(sizes, exact, "o-", color=shade, markersize=3, linewidth=1.2, label=f"exact, {p}")
         axes.plot(sizes, paper, "--", color=shade, linewidth=1, label=f"published bound, {p}")
     axes.set(xscale="log", yscale="log", xlabel="nodes of the ring", ylabel="contraction of two rounds")
@@ -71,3 +74,7 @@ def _blocks(axes: Any) -> None:
     axes.minorticks_off()
     axes.set_title("alternating ring: the bound is 3 to 6 times below", fontsize=9)
     axes.legend(frameon=False, fontsize=7)
+
+
+if __name__ == "__main__":
+    mixing_figure(Path(sys.argv[1]))

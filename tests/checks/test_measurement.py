@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zocosmo.checks.row import About, among, share_errors
+from zocosmo.checks.measurement import About, among, share_errors
 
 ABOUT = About("a formula", "eq:label", "a setting")
 

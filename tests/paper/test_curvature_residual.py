@@ -5,9 +5,9 @@ import pytest
 from quadratics import SEEDS, short, verdicts
 
 from zocosmo.experiments.run import run_plan
+from zocosmo.theory.steps import curvature_residual
 from zocosmo_paper.items.residual import CONFIG, Audit, claims, residual, table
 from zocosmo_paper.run import reproduce
-from zocosmo.theory.steps import curvature_residual
 
 STATES = 96 * SEEDS * 3  # runs of a seed, and three checkpoints
 

@@ -8,7 +8,8 @@ import pytest
 from quadratics import made, verdicts
 
 from zocosmo.problems.quadratic import quadratic
-from zocosmo.theory import Quadratics, complete_law, expectation
+from zocosmo.theory.exact import Quadratics, expectation
+from zocosmo.theory.law import complete_law
 from zocosmo_paper.claim import Printed
 from zocosmo_paper.items.studies import (
     Quote,
@@ -23,8 +24,6 @@ from zocosmo_paper.items.studies import (
     run_claims,
     text,
 )
-from zocosmo.theory.exact import Quadratics, expectation
-from zocosmo.theory.law import complete_law
 
 LOW, HIGH = Spot("ring", "G", 0.004, 2.0, 0.6), Spot("ring", "I", 0.004, 2.0, 0.6)
 ROW = Quote("cell", LOW, Printed(1.0, 0.2, 4), HIGH)

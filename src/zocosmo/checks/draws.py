@@ -12,6 +12,7 @@ from zocosmo.checks.measurement import About, Measurement, share_errors
 from zocosmo.core.balanced import balanced_support
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Sparse
+from zocosmo.methods.edge_local import EdgeLocalDraw
 from zocosmo.theory import coverage
 
 PER_TAPE = 16  # draws per tape, if draws of one tape replace many tapes
@@ -27,7 +28,7 @@ def supports(case: Case, tape: Tape, t: Any) -> Index:
     if index.shape[-2] == 1:
         return index[..., 0, :]
     node = np.zeros(index.shape[:-2], np.int64)
-    if draw.partners is not None:
+    if isinstance(draw, EdgeLocalDraw):
         node = (draw.partners != np.arange(case.n)).argmax(axis=-1)
     return np.take_along_axis(index, node[..., None, None], axis=-2)[..., 0, :]
 

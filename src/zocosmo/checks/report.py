@@ -8,13 +8,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from zocosmo.checks.row import ABSENT, AGREES, DISAGREES, Row
+from zocosmo.checks.measurement import ABSENT, AGREES, DISAGREES, Measurement
 from zocosmo.files import finite_or_null
 
 COLOURS = {AGREES: "green", DISAGREES: "bold red", ABSENT: "dim"}
 
 
-def as_report(rows: Sequence[Row]) -> dict[str, Any]:
+def as_report(rows: Sequence[Measurement]) -> dict[str, Any]:
     """All rows as plain data, and the number of each verdict."""
     verdicts = [row.verdict for row in rows]
     return {
@@ -35,14 +35,14 @@ def summary(report: dict[str, Any]) -> str:
     )
 
 
-def check_table(rows: Sequence[Row]) -> Table:
+def check_table(rows: Sequence[Measurement]) -> Table:
     """Rows grouped by formula; a note that all rows of a group share is in the heading."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     shown.add_column("formula, setting", ratio=1, overflow="fold")
     for name in ("predicted", "measured, 95 %", "z"):
         shown.add_column(name, justify="right", no_wrap=True)
     shown.add_column("verdict", no_wrap=True)
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[Measurement]] = {}
     for row in rows:
         groups.setdefault(row.formula, []).append(row)
     for formula, group in groups.items():
@@ -57,7 +57,7 @@ def check_table(rows: Sequence[Row]) -> Table:
     return shown
 
 
-def _cells(row: Row, said: str = "") -> list[Text]:
+def _cells(row: Measurement, said: str = "") -> list[Text]:
     half = "" if row.low is None or row.high is None else f" ± {(row.high - row.low) / 2:.2g}"
     z = row.sign if row.z is None else f"{row.z:+.2f}"
     note = f" ({row.note})" if row.note not in ("", said) else ""

@@ -45,7 +45,7 @@ def schedule_report(
         "edges": [list(pair) for pair in graph.edges],
         "shares": [float(share) for share in best.edge_marginals],
         "schedule": {
-            "matchings": [[list(pair) for pair in pairs] for pairs, _ in best.law],
+            "matchings": [[list(pair) for pair in pairs] for pairs, _ in best.law.listed()],
             "weights": best.whole_weights(),
         },
         "config": entry,
@@ -75,6 +75,6 @@ def _row(name: str, n: int, lambda2: float, pairs: float, exact: bool, *, q: int
         "pairs": pairs,
         "contraction": gamma,
         "per_scalar": gamma / (2 * q * pairs),
-        "efficiency": float(mixing_efficiency(n, lambda2, pairs)),
+        "efficiency": float(mixing_efficiency(lambda2, n=n, pairs=pairs)),
         "exact": exact,
     }

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zocosmo_paper.claim import NO, WITHIN, Claim, constant
-from zocosmo_paper.item import Evidence, Findings, Item, Table
-from zocosmo_paper.items.studies import COUPLINGS, GRAPHS, D, N, Q
 from zocosmo.theory.bounds import coupling_bound
 from zocosmo.theory.certificates import Certificate, is_certified, ring_chi
 from zocosmo.theory.law import Law, complete_law, ring_law
 from zocosmo.theory.rates import Rate, Regime, horizon_steps
+from zocosmo_paper.claim import NO, WITHIN, Claim, constant
+from zocosmo_paper.item import Evidence, Findings, Item, Table
+from zocosmo_paper.items.studies import COUPLINGS, GRAPHS, D, N, Q
 
 L = 4.0  # the largest curvature of the study
 ZETAS = (0.0, 0.5, 2.0)

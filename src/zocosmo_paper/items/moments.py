@@ -14,11 +14,11 @@ from zocosmo.core.coupling import COUPLINGS as LAWS
 from zocosmo.core.tape import Tape
 from zocosmo.problems.draws import normals, private
 from zocosmo.report.figures import new_panels, save_figure
+from zocosmo.theory.moments import coupling_moments, crossover
 from zocosmo_paper.claim import Claim, constant, order
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import LOOKS
 from zocosmo_paper.items.studies import COUPLINGS, SEEDS, D, N, Q, text
-from zocosmo.theory.moments import coupling_moments, crossover
 
 PAIRS = N // 2
 DRAWS = 1500

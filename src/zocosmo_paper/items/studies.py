@@ -14,9 +14,9 @@ from zocosmo.problems.quadratic import quadratic
 from zocosmo.report.budget import LABELS, Cell, cell
 from zocosmo.report.stats import paired_interval
 from zocosmo.report.tables import rounded
-from zocosmo_paper.claim import NO, ORDERING, WITHIN, Claim, Printed, constant, figure
 from zocosmo.theory.exact import Quadratics, expectation
 from zocosmo.theory.law import Law, complete_law, ring_law
+from zocosmo_paper.claim import NO, ORDERING, WITHIN, Claim, Printed, constant, figure
 
 N, D, Q = 8, 32, 4
 COUPLINGS: tuple[Literal["G", "S", "I"], ...] = ("G", "S", "I")

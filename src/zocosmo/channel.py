@@ -20,7 +20,7 @@ from zocosmo.core.payload import Bits
 from zocosmo.core.price import PRICES
 from zocosmo.core.support import Support
 from zocosmo.core.tape import Tape
-from zocosmo.core.wire import WIRES, About, Letters, check_wire
+from zocosmo.core.wire import WIRES, Envelope, Letters, check_wire
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
@@ -242,9 +242,9 @@ class Channel(ABC):
         if self.wire.by_receiver:
             raise InputError("this wire is read against the receiver's values; choose a wire of floats")
         rows = values.reshape(-1, values.shape[-1])
-        about = self._about(np.zeros(len(rows), np.int64))
-        letters = self.wire.encode(rows, about)
-        return self.wire.decode(letters, about, dtype=values.dtype, own=None).reshape(values.shape)
+        envelope = self._envelope(np.zeros(len(rows), np.int64))
+        letters = self.wire.encode(rows, envelope)
+        return self.wire.decode(letters, envelope, dtype=values.dtype, own=None).reshape(values.shape)
 
     # The bill
 
@@ -284,12 +284,12 @@ class Channel(ABC):
 
     # Writing and reading letters
 
-    def _about(self, rows: Index) -> About:
-        return About(self.t, rows, self.n, self.tape)
+    def _envelope(self, rows: Index) -> Envelope:
+        return Envelope(self.t, rows, self.n, self.tape)
 
     def _encode(self, values: Values) -> Letters:
         """What the nodes here write, one row a node."""
-        return self.wire.encode(values.reshape(-1, values.shape[-1]), self._about(self._senders))
+        return self.wire.encode(values.reshape(-1, values.shape[-1]), self._envelope(self._senders))
 
     def _decode_own(self, letters: Letters, values: Values) -> Values:
         """What the nodes here would read of their own letters."""
@@ -298,7 +298,7 @@ class Channel(ABC):
     def _decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
         """Letters of some senders as the nodes in `rows`, who hold `values`, read them."""
         own = values.reshape(-1, values.shape[-1])[rows] if self.wire.by_receiver else None
-        return self.wire.decode(letters, self._about(senders), dtype=values.dtype, own=own)
+        return self.wire.decode(letters, self._envelope(senders), dtype=values.dtype, own=own)
 
     def _neighbours(
         self,

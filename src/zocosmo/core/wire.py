@@ -20,7 +20,7 @@ Values = NDArray[Any]
 Index = NDArray[np.int64]
 
 
-class About(NamedTuple):
+class Envelope(NamedTuple):
     """What both ends of a link know of some messages before they read them, one message a row."""
 
     t: int
@@ -68,11 +68,11 @@ class Wire(ABC):
         """Whether states of this type cross unchanged."""
 
     @abstractmethod
-    def encode(self, values: Values, about: About) -> Letters:
+    def encode(self, values: Values, envelope: Envelope) -> Letters:
         """Values (rows, q) as they cross."""
 
     @abstractmethod
-    def decode(self, letters: Letters, about: About, *, dtype: DTypeLike, own: Values | None) -> Values:
+    def decode(self, letters: Letters, envelope: Envelope, *, dtype: DTypeLike, own: Values | None) -> Values:
         """Values (rows, q) as they are read; `own` is what the receiver holds there, if `by_receiver`."""
 
     def pack_scale(self, scale: Values) -> bytes:
@@ -97,12 +97,12 @@ class FloatWire(Wire):
     def is_lossless(self, dtype: DTypeLike) -> bool:
         return self.value is None or (self.value.dtype == dtype and self.value is not BF16)
 
-    def encode(self, values: Values, about: About) -> Letters:
+    def encode(self, values: Values, envelope: Envelope) -> Letters:
         if self.value is None or self.is_lossless(values.dtype):
             return Letters(values)
         return Letters(self.value.round(values))
 
-    def decode(self, letters: Letters, about: About, *, dtype: DTypeLike, own: Values | None) -> Values:
+    def decode(self, letters: Letters, envelope: Envelope, *, dtype: DTypeLike, own: Values | None) -> Values:
         with np.errstate(over="ignore", invalid="ignore"):
             return letters.values.astype(dtype, copy=False)
 

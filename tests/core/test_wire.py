@@ -9,7 +9,7 @@ from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.payload import Bits
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import ValueType
-from zocosmo.core.wire import WIRES, About, Letters, Wire
+from zocosmo.core.wire import WIRES, Envelope, Letters, Wire
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete, erdos_renyi, ring, star
 
@@ -32,21 +32,21 @@ class Dithered(Wire):
     def is_lossless(self, dtype):
         return False
 
-    def encode(self, values, about):
+    def encode(self, values, envelope):
         scale = 2.0 ** np.floor(np.log2(np.abs(values).max(axis=-1, keepdims=True)))
-        step = np.floor(values / scale + dither(about, values.shape[-1]))
+        step = np.floor(values / scale + dither(envelope, values.shape[-1]))
         return Letters((step % 16).astype(np.uint8), scale)
 
-    def decode(self, letters, about, *, dtype, own):
-        shift = dither(about, letters.values.shape[-1])
+    def decode(self, letters, envelope, *, dtype, own):
+        shift = dither(envelope, letters.values.shape[-1])
         near = np.floor(own / letters.scale + shift)
         step = near + (letters.values - near + 8) % 16 - 8
         return ((step + 0.5 - shift) * letters.scale).astype(dtype)
 
 
-def dither(about, q):
+def dither(envelope, q):
     """Between 0 and 1, in steps of 1/256."""
-    return about.coins("dither").bytes(q) / 256
+    return envelope.coins("dither").bytes(q) / 256
 
 
 @pytest.fixture
@@ -79,14 +79,14 @@ def of_partners(y):
     return np.take_along_axis(y, PAIRS[..., None], axis=1)
 
 
-def about(rows, *, t=7, seeds=(3,)):
-    return About(t, np.asarray(rows), N, Tape.stack(seeds))
+def envelope(rows, *, t=7, seeds=(3,)):
+    return Envelope(t, np.asarray(rows), N, Tape.stack(seeds))
 
 
 def test_what_is_read_lies_within_half_a_step_of_what_was_written():
     y, own, wire = values(N, Q), values(N, Q, seed=1), Dithered()
-    letters = wire.encode(y, about(range(N)))
-    read = wire.decode(letters, about(range(N)), dtype=np.float64, own=own)
+    letters = wire.encode(y, envelope(range(N)))
+    read = wire.decode(letters, envelope(range(N)), dtype=np.float64, own=own)
     assert letters.values.max() < 16
     assert len(np.unique(letters.scale)) > 1
     assert (np.abs(read - y) <= letters.scale / 2).all()
@@ -129,18 +129,18 @@ def test_graphs_with_other_neighbours_mix_side_by_side_as_each_alone(dithered):
 def test_each_neighbour_is_read_by_the_coins_of_its_sender_and_by_ones_own_values(dithered):
     """Node by node: y_i + Σ_j (Q(y_j) − Q(y_i)) / 4, where the Q are what node i reads."""
     y, wire = values(N, Q), Dithered()
-    letters = wire.encode(y, about(range(N)))
+    letters = wire.encode(y, envelope(range(N)))
     mixed = two_runs()[1][0].mix(y)
     for i in range(N):
         own = np.broadcast_to(y[i], (N, Q))
-        read = wire.decode(letters, about(range(N)), dtype=np.float64, own=own)
+        read = wire.decode(letters, envelope(range(N)), dtype=np.float64, own=own)
         assert_array_equal(mixed[i], y[i] + sum((read[j] - read[i]) / 4 for j in range(N) if j != i))
 
 
 def test_coins_differ_by_run_round_and_sender():
-    every = [about([row], t=t, seeds=(3, 4)) for t in range(3) for row in range(2 * N)]
+    every = [envelope([row], t=t, seeds=(3, 4)) for t in range(3) for row in range(2 * N)]
     assert len({dither(each, Q).tobytes() for each in every}) == 3 * 2 * N
-    assert_array_equal(dither(about([N + 1], seeds=(3, 4)), Q), dither(about([1], seeds=(4,)), Q))
+    assert_array_equal(dither(envelope([N + 1], seeds=(3, 4)), Q), dither(envelope([1], seeds=(4,)), Q))
 
 
 def test_a_message_is_charged_four_bits_a_value_and_its_scale(dithered):

@@ -67,6 +67,7 @@ docs: $(STAMP) ## the documentation, served on localhost
 
 generated: $(MODELS) ## the parts of the documentation that come from the code
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/packages.py
 
 clean:
 	rm -rf .venv .venv-* build .pytest_cache .mypy_cache .ruff_cache .hypothesis

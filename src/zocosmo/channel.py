@@ -96,7 +96,7 @@ class Channel(ABC):
         self._traffic.everywhere(MessageKind(y.shape[-1], price))
         letters, out = self._encode(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), self._decode_own(letters, y)
-        for slot, theirs in self._neighbours(letters, y, u, peers_only=True):
+        for slot, theirs in self._neighbours(letters, y, u):
             theirs -= rows_sent if isinstance(slot.rows, slice) else rows_sent[slot.rows]
             theirs *= slot.weight
             rows_out[slot.rows] += theirs
@@ -127,7 +127,7 @@ class Channel(ABC):
         rows_sent, rows_out = self._decode_own(letters, y), out.reshape(-1, q)
         rows_index = np.broadcast_to(u.index, y.shape).reshape(-1, q)
         public = np.broadcast_to(everyone.index, (*y.shape[:-2], self.n, q)).reshape(-1, q)
-        for slot, theirs in self._neighbours(letters, y, u, everyone, peers_only=True):
+        for slot, theirs in self._neighbours(letters, y, u, everyone):
             at, both = _meet(rows_index[slot.rows], public.take(slot.source, axis=0), self.d)
             step = slot.weight * (theirs.reshape(-1)[at] - rows_sent[slot.rows])
             rows_out[slot.rows] += np.where(both, step, 0)
@@ -301,15 +301,10 @@ class Channel(ABC):
         return self.wire.decode(letters, self._envelope(senders), dtype=values.dtype, own=own)
 
     def _neighbours(
-        self,
-        letters: Letters,
-        values: Values,
-        u: Support | None,
-        everyone: Support | None = None,
-        *,
-        peers_only: bool = False,
+        self, letters: Letters, values: Values, u: Support | None, everyone: Support | None = None
     ) -> Iterator[tuple[Slot, Values]]:
-        for slot, theirs in self._hear(letters, u, everyone, peers_only=peers_only):
+        """Slot by slot, what listeners read of their neighbours' letters."""
+        for slot, theirs in self._hear(letters, u, everyone, True):
             yield slot, self._decode(theirs, slot.source, values, slot.rows)
 
     def _slots(self, peers_only: bool) -> tuple[Slot, ...]:
@@ -325,12 +320,7 @@ class Channel(ABC):
 
     @abstractmethod
     def _hear(
-        self,
-        letters: Letters,
-        u: Support | None,
-        everyone: Support | None = None,
-        *,
-        peers_only: bool = False,
+        self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
     ) -> Iterator[tuple[Slot, Letters]]:
         """Slot by slot, the letters that listeners get: new arrays that the caller may overwrite.
 
@@ -357,12 +347,7 @@ class MemoryChannel(Channel):
     """All nodes of all runs in one memory: runs are rows of one big graph of separate pieces."""
 
     def _hear(
-        self,
-        letters: Letters,
-        u: Support | None,
-        everyone: Support | None = None,
-        *,
-        peers_only: bool = False,
+        self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
     ) -> Iterator[tuple[Slot, Letters]]:
         for slot in self._slots(peers_only):
             yield slot, letters.take(slot.source)
@@ -371,7 +356,7 @@ class MemoryChannel(Channel):
         self, letters: Letters, index: Index, everyone: Index | None
     ) -> Iterator[tuple[Slot, Letters, Index]]:
         rows_index = index.reshape(-1, index.shape[-1])
-        for slot, theirs in self._hear(letters, None):
+        for slot, theirs in self._hear(letters, None, None, False):
             yield slot, theirs, rows_index.take(slot.source, axis=0)
 
     def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:

@@ -110,12 +110,7 @@ class TorchChannel(Channel):
     # What the arithmetic of `Channel` hears
 
     def _hear(
-        self,
-        letters: Letters,
-        u: Support | None,
-        everyone: Support | None = None,
-        *,
-        peers_only: bool = False,
+        self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
     ) -> Iterator[tuple[Slot, Letters]]:
         got = self._from_neighbours(letters, u, everyone)
         for slot in self._slots(peers_only):

@@ -9,7 +9,7 @@ the same bits.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,21 +24,13 @@ from zocosmo.core.wire import WIRES, Envelope, Letters, check_wire
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
-from zocosmo.graphs.weights import metropolis
+from zocosmo.graphs.slots import Slot, slots
 from zocosmo.traffic import MessageKind, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Route = Literal["links", "tree", "flood"]
-
-
-class Slot(NamedTuple):
-    """The k-th peer that each of `rows` hears, in ascending order of nodes, and its weight."""
-
-    rows: Any  # positions of the listeners, or slice(None) where all have a k-th
-    source: Index
-    weight: Values  # (rows, 1)
 
 
 class Channel(ABC):
@@ -364,38 +356,6 @@ class MemoryChannel(Channel):
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         return letters
-
-
-def slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> Iterator[Slot]:
-    """Neighbourhoods of all graphs, cut by position."""
-    heard = {graph: _heard(graph, peers_only) for graph in set(graphs)}
-    n, depth = graphs[0].n, max(len(columns) for columns in heard.values())
-    for k in range(depth):
-        parts = [
-            (run * n + columns[k][0], run * n + columns[k][1], columns[k][2])
-            for run, graph in enumerate(graphs)
-            if k < len(columns := heard[graph])
-        ]
-        rows, source, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-        whole = len(rows) == n * len(graphs)
-        yield Slot(slice(None) if whole else rows, source, weight.astype(dtype)[:, None])
-
-
-def _heard(graph: Graph, peers_only: bool) -> list[tuple[Index, Index, Values]]:
-    """By position k: the nodes that hear a k-th, that k-th, and its weight."""
-    weights = metropolis(graph)
-    by_edge = dict(zip(graph.edges, weights.edge.tolist(), strict=True))
-    columns: list[tuple[list[int], list[int], list[float]]] = []
-    for i, peers in enumerate(graph.neighbours):
-        for k, j in enumerate(peers if peers_only else sorted((i, *peers))):
-            if k == len(columns):
-                columns.append(([], [], []))
-            weight = float(weights.own[i]) if i == j else by_edge[min(i, j), max(i, j)]
-            rows, source, weight_column = columns[k]
-            rows.append(i)
-            source.append(j)
-            weight_column.append(weight)
-    return [(np.array(rows), np.array(source), np.array(weight)) for rows, source, weight in columns]
 
 
 def _meet(mine: Index, theirs: Index, d: int) -> tuple[Index, NDArray[np.bool_]]:

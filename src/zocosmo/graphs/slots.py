@@ -1,0 +1,53 @@
+"""Neighbourhoods as slots: the k-th neighbours of all nodes at once, so that sums have a fixed order."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.graphs.graph import Graph
+from zocosmo.graphs.weights import metropolis
+
+Values = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+class Slot(NamedTuple):
+    """The k-th peer that each of `rows` hears, in ascending order of nodes, and its weight."""
+
+    rows: Any  # positions of the listeners, or slice(None) where all have a k-th
+    source: Index
+    weight: Values  # (rows, 1)
+
+
+def slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> Iterator[Slot]:
+    """Neighbourhoods of all graphs, cut by position."""
+    heard = {graph: _heard(graph, peers_only) for graph in set(graphs)}
+    n, depth = graphs[0].n, max(len(columns) for columns in heard.values())
+    for k in range(depth):
+        parts = [
+            (run * n + columns[k][0], run * n + columns[k][1], columns[k][2])
+            for run, graph in enumerate(graphs)
+            if k < len(columns := heard[graph])
+        ]
+        rows, source, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+        whole = len(rows) == n * len(graphs)
+        yield Slot(slice(None) if whole else rows, source, weight.astype(dtype)[:, None])
+
+
+def _heard(graph: Graph, peers_only: bool) -> list[tuple[Index, Index, Values]]:
+    """By position k: the nodes that hear a k-th, that k-th, and its weight."""
+    weights = metropolis(graph)
+    by_edge = dict(zip(graph.edges, weights.edge.tolist(), strict=True))
+    columns: list[tuple[list[int], list[int], list[float]]] = []
+    for i, peers in enumerate(graph.neighbours):
+        for k, j in enumerate(peers if peers_only else sorted((i, *peers))):
+            if k == len(columns):
+                columns.append(([], [], []))
+            weight = float(weights.own[i]) if i == j else by_edge[min(i, j), max(i, j)]
+            rows, source, weight_column = columns[k]
+            rows.append(i)
+            source.append(j)
+            weight_column.append(weight)
+    return [(np.array(rows), np.array(source), np.array(weight)) for rows, source, weight in columns]

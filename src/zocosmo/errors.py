@@ -3,6 +3,7 @@
 ZocosmoError
 ├── InputError            an argument is out of range or of the wrong kind (also a ValueError)
 │   ├── GraphError        a graph, or a schedule on it, cannot be used
+│   │   └── NotConnected  some nodes cannot reach each other
 │   ├── ConfigError       a config file cannot be a plan: source, line, key, missing, reason
 │   └── FolderError       a folder holds something other than this study: found, remedy
 ├── OracleError           a query raised, hung, or gave no finite number: node, t, query, result
@@ -35,6 +36,14 @@ class InputError(ZocosmoError, ValueError):
 
 class GraphError(InputError):
     """A graph, or a schedule on it, cannot be used."""
+
+
+class NotConnected(GraphError):
+    """Some nodes cannot reach each other."""
+
+    def __init__(self, why: str, *, what: str = "the graph is", remedy: str = "") -> None:
+        super().__init__(f"{what} not connected: {why}{remedy}")
+        self.why = why
 
 
 class ConfigError(InputError):

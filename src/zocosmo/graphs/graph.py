@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.errors import GraphError, check_whole
+from zocosmo.errors import GraphError, NotConnected, check_whole
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -62,11 +62,11 @@ class Graph:
         if list(self.edges) != sorted(set(self.edges)):
             raise GraphError("edges must be distinct and in lexicographic order; use Graph.of to sort them")
         if len(self.edges) < self.n - 1:
-            raise GraphError(f"the graph is not connected: {self.n} nodes need at least {self.n - 1} edges")
+            raise NotConnected(f"{self.n} nodes need at least {self.n - 1} edges")
         reached = self._reached()
         if len(reached) < self.n:
             lost = next(i for i in range(self.n) if i not in reached)
-            raise GraphError(f"the graph is not connected: no path from node 0 to node {lost}; add an edge")
+            raise NotConnected(f"no path from node 0 to node {lost}", remedy="; add an edge")
 
     def __repr__(self) -> str:
         return f"Graph(n={self.n}, edges={len(self.edges)}, name={self.name!r})"

@@ -17,7 +17,7 @@ import numpy as np
 
 from zocosmo.core.distinct import first_distinct
 from zocosmo.core.tape import Ids, Tape, id_words
-from zocosmo.errors import GraphError, InputError, check_known
+from zocosmo.errors import GraphError, InputError, NotConnected, check_known
 from zocosmo.graphs.graph import Edge, Graph
 from zocosmo.graphs.matching import SCHEDULES, Partners, Schedule
 
@@ -185,6 +185,6 @@ def _check_pairs(graph: Graph, listing: Listing) -> None:
                 raise GraphError(f"matching {k} pairs {i} and {j}, which is not an edge of {graph!r}")
     try:
         Graph.of(graph.n, used)
-    except GraphError as error:
-        what = str(error).partition(";")[0].replace("the graph is", "the listed pairs are")
-        raise GraphError(f"{what}, so λ₂ = 0 and nodes never agree; list more pairs") from None
+    except NotConnected as error:
+        remedy = ", so λ₂ = 0 and nodes never agree; list more pairs"
+        raise NotConnected(error.why, what="the listed pairs are", remedy=remedy) from None

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from zocosmo.cli.common import output, print_json
 from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line
-from zocosmo.errors import InputError, check_whole
+from zocosmo.errors import FolderError, InputError, check_whole
 
 if TYPE_CHECKING:
     from zocosmo.experiments.run import Progress as Told
@@ -76,8 +76,9 @@ def reproduce_command(
                 file=sys.stderr,
             )
             raise
-        except InputError as error:
-            raise InputError(str(error).replace("with --replace", "without --resume")) from None
+        except FolderError as error:
+            remedy = "choose another --out, or start over without --resume"
+            raise FolderError(error.found, remedy) from None
     page = write_page(out, results)
     if as_json:
         print_json(as_report(results, out, page))

@@ -131,8 +131,8 @@ def exact_mean(setting: Setting) -> float:
 def expected_row(row: Printed) -> str:
     """`within`: no further from the paper's mean than its standard deviation, or than two standard errors.
 
-    The standard error is that of eight runs, from the standard deviation of 64 of ours: F is skewed, and eight
-    low runs would give both a low mean and a low deviation.
+    The standard error is that of eight runs, from the standard deviation of 64 of ours: F is skewed, and
+    eight low runs would give both a low mean and a low deviation.
     """
     exact = exact_mean(row.setting)
     ours = row.setting.simulated((row.setting.problem(seed), seed) for seed in RUNS)[-1]

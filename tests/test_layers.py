@@ -35,7 +35,6 @@ ORDER = (
     "llm",
     "checks",
     "compare",
-    "reproduce",
     "cli",
     "__main__",
     "zocosmo",  # the package itself, which re-exports names
@@ -65,7 +64,6 @@ OUTSIDE = {
     | {"huggingface_hub", "filelock", "psutil", "yaml", "rich"},
     "checks": {"numpy", "rich"},
     "compare": {"numpy", "pandas"},
-    "reproduce": {"numpy", "pandas"},
     "cli": {"rich", "typer"},
     "zocosmo_paper": {"numpy", "pandas", "torch", "rich", "typer"},
 }

@@ -4,24 +4,22 @@ Theory imports nothing else of the package, so that it can disagree with the cod
 `from zocosmo.theory import moments`, or names from modules, `from zocosmo.theory.moments import crossover`.
 """
 
-from zocosmo.theory import (
-    bounds,
-    certificates,
-    coverage,
-    exact,
-    law,
-    mixing,
-    moments,
-    momentum,
-    orders,
-    payload,
-    rates,
-    repeated,
-    ring,
-    schedule,
-    stability,
-    steps,
-)
+import zocosmo.theory.bounds as bounds
+import zocosmo.theory.certificates as certificates
+import zocosmo.theory.coverage as coverage
+import zocosmo.theory.exact as exact
+import zocosmo.theory.law as law
+import zocosmo.theory.mixing as mixing
+import zocosmo.theory.moments as moments
+import zocosmo.theory.momentum as momentum
+import zocosmo.theory.orders as orders
+import zocosmo.theory.payload as payload
+import zocosmo.theory.rates as rates
+import zocosmo.theory.repeated as repeated
+import zocosmo.theory.ring as ring
+import zocosmo.theory.schedule as schedule
+import zocosmo.theory.stability as stability
+import zocosmo.theory.steps as steps
 
 __all__ = [
     "bounds",

@@ -1,8 +1,8 @@
 """The law of a random matching, its expected Laplacian L̄ and λ₂(L̄).
 
 A round replaces x by J y at active nodes, where J averages pairs. Second moments see a random matching only
-through E[J], E[J Z Jᵀ], E[J Z U] and E[U Z U], U the diagonal matrix of active nodes. Entry (i, i') of such a
-matrix involves one pair if i and i' are partners, else two disjoint pairs. So P(e ∈ M) and P(e, e' ∈ M)
+through E[J], E[J Z Jᵀ], E[J Z U] and E[U Z U], U the diagonal matrix of active nodes. Entry (i, i') of these
+matrices involves one pair if i and i' are partners, else two disjoint pairs. So P(e ∈ M) and P(e, e' ∈ M)
 suffice, and a law over millions of matchings costs no more than one matching. The two kinds of entries are
 kept apart because couplings weigh them differently.
 """

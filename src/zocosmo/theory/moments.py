@@ -17,7 +17,6 @@ from zocosmo.theory.numbers import (
     check_pairs,
     check_size,
     exact,
-    rational,
     share,
     spread,
     square,
@@ -70,7 +69,7 @@ def coupling_moments(coupling: str, *, d: int, q: int, pairs: int, a2: Number, H
     Moments(V=Fraction(31, 1), U=Fraction(128, 1))
     """
     alpha, tau = coupling_coefficients(coupling, d=d, q=q, pairs=pairs)
-    d, a2, H2 = whole("d", d), _energy("‖ā‖²", a2), _energy("H²", H2)
+    d, a2, H2 = whole("d", d), check_finite("‖ā‖²", a2), check_finite("H²", H2)
     return Moments(alpha * a2 + tau * H2, (d - 1 - alpha) * a2 + (d - tau) * H2)
 
 
@@ -89,7 +88,7 @@ def crossover(first: str, second: str, *, d: int, q: int, pairs: int, a2: Number
     one, other = (coupling_coefficients(name, d=d, q=q, pairs=pairs) for name in (first, second))
     if one.tau == other.tau or pairs == 1:
         return None
-    return (pairs - 1) * _energy("‖ā‖²", a2)
+    return (pairs - 1) * check_finite("‖ā‖²", a2)
 
 
 class MapMoments(NamedTuple):
@@ -172,8 +171,3 @@ def matching_heterogeneity(gradients: ArrayLike, law: Law) -> Number:
     apart = sum(chance * square(g[i] - g[j]) for (i, j), chance in law.edges.items())
     left: Number = spread(g) - apart / (2 * len(g))
     return left
-
-
-def _energy(name: str, value: Number) -> Number:
-    check_finite(name, value)
-    return rational(value)

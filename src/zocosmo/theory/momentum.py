@@ -76,7 +76,7 @@ def momentum_moments(
     m, d = gradient.shape
     beta = check_beta(beta)
     V = _variance(coupling, gradient, memory, q, beta)
-    V += (1 - beta) ** 2 * d * _noise(sigma2) / (2 * m)
+    V += (1 - beta) ** 2 * d * check_finite("sigma2", sigma2) / (2 * m)
     return Moments(V, momentum_energy(a, c, q=q, beta=beta, sigma2=sigma2) - V)
 
 
@@ -95,7 +95,7 @@ def momentum_energy(a: ArrayLike, c: ArrayLike, *, q: int, beta: Number, sigma2:
     each = beta**2 * p * square(memory) + theta**2 * d * square(gradient)
     each += 2 * beta * theta * (memory * gradient).sum()
     nu = _times(beta * p, memory.mean(axis=0)) + _times(theta, gradient.mean(axis=0))
-    total: Number = each / m + theta**2 * d * _noise(sigma2) / 2 - square(nu)
+    total: Number = each / m + theta**2 * d * check_finite("sigma2", sigma2) / 2 - square(nu)
     return total
 
 
@@ -187,8 +187,3 @@ def _times(factor: Number, a: NDArray[Any]) -> NDArray[Any]:
         factor = float(factor)  # NumPy would return an object array
     product: NDArray[Any] = a * factor
     return product if a.dtype == object and isinstance(factor, Fraction) else product.astype(np.float64)
-
-
-def _noise(sigma2: Number) -> Number:
-    check_finite("sigma2", sigma2)
-    return rational(sigma2)

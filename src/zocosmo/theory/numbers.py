@@ -103,10 +103,11 @@ def both_drawn(d: int, q: int) -> Fraction:
     return Fraction(q * (q - 1), d * (d - 1)) if d > 1 else Fraction(0)
 
 
-def check_finite(name: str, value: Number, *, above: bool = False) -> None:
-    """Refuse what is not a finite number of at least 0, or above 0."""
+def check_finite(name: str, value: Number, *, above: bool = False) -> Number:
+    """The value as an exact number; refuses what is not finite and at least 0, or above 0."""
     if not 0 <= value < math.inf or (above and value == 0):
         raise ValueError(f"{name} = {value} must be a finite number {'above' if above else 'of at least'} 0")
+    return rational(value)
 
 
 def check_beta(beta: Number) -> Number:

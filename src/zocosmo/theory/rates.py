@@ -135,9 +135,9 @@ class Rate:
         if not self.is_bound:
             return f"{head}: an order, not a bound (constant taken as 1)"
         if not self.vacuous:
-            return f"{head}: a bound, below the {self.ceiling:.3g} of standing still"
+            return f"{head}: a bound, below the {self.ceiling:.3g} of a method that never moves"
         first = "at no T with these steps" if self.horizon is None else f"from T = {self.horizon} on"
-        return f"{head}: says nothing, standing still keeps {self.ceiling:.3g}; not vacuous {first}"
+        return f"{head}: vacuous, a method that never moves has {self.ceiling:.3g}; not vacuous {first}"
 
 
 def first_useful(rate_at: Callable[[int], Rate]) -> int | None:

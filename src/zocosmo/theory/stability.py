@@ -163,7 +163,7 @@ class MomentMap:
 
     def radius(self, eta: Number) -> float:
         """Spectral radius per round."""
-        step = _check_step(eta)
+        step = float(check_finite("eta", eta))
         if self.size <= DENSE:
             top: float | None = float(np.abs(np.linalg.eigvals(self.matrix(step))).max())
         else:
@@ -176,7 +176,7 @@ class MomentMap:
 
     def is_stable(self, eta: Number) -> bool:
         """By the positive definite solution; for several laws in turn by their radius."""
-        inverse = self.resolvent(_check_step(eta))
+        inverse = self.resolvent(float(check_finite("eta", eta)))
         return self.radius(eta) < 1 if inverse is None else inverse.is_positive()
 
     def resolvent(self, eta: float) -> "Resolvent | None":
@@ -266,11 +266,6 @@ def _settled_means(full: Round, eta: float, linear: MomentMap) -> tuple[Array, A
     columns = [after(np.tile(column, (d, 1))) - constant for column in np.eye(size)]
     settled = np.linalg.solve(np.eye(size) - np.stack(columns, axis=2), constant[:, :, None])[:, :, 0]
     return settled[:, :n], None if size == n else settled[:, n:]
-
-
-def _check_step(eta: Number) -> float:
-    check_finite("eta", eta)
-    return float(eta)
 
 
 def _even(Z: Array) -> Array:

@@ -101,6 +101,7 @@ class Channel(ABC):
 
         Each message names its own coordinates, `index`, unless the tape gives those of all nodes: `everyone`.
         """
+        self._check_common()
         self._traffic.everywhere(MessageKind(values.shape[-1]))
         letters, out = self._encode(values), np.zeros((*values.shape[:-1], self.d), values.dtype)
         rows_out = out.reshape(-1, self.d)
@@ -113,6 +114,7 @@ class Channel(ABC):
 
     def mix_overlaps(self, y: Values, u: Support, everyone: Support) -> Values:
         """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
+        self._check_common()
         q = y.shape[-1]
         self._traffic.everywhere(MessageKind(q))
         letters, out = self._encode(y), y.copy()
@@ -155,6 +157,7 @@ class Channel(ABC):
         relayed along a spanning tree, one at a time. In a "flood" each node passes on what it hears for the
         first time to all neighbours who did not send it; what is heard twice is paid twice.
         """
+        self._check_common()
         if over == "links" and self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
         count = {
@@ -231,12 +234,18 @@ class Channel(ABC):
 
     def as_read(self, values: Values) -> Values:
         """Q(values): what anyone who hears these values reads. Nothing is sent or charged."""
-        if self.wire.by_receiver:
-            raise InputError("this wire is read against the receiver's values; choose a wire of floats")
+        self._check_common()
         rows = values.reshape(-1, values.shape[-1])
-        envelope = self._envelope(np.zeros(len(rows), np.int64))
+        each = len(rows) // len(self.graphs)
+        by_node = each == len(self.nodes)  # else the server's, which draws the coins of node 0
+        envelope = self._envelope(self._senders if by_node else self._first.repeat(each))
         letters = self.wire.encode(rows, envelope)
         return self.wire.decode(letters, envelope, dtype=values.dtype, own=None).reshape(values.shape)
+
+    def _check_common(self) -> None:
+        """Refuse a wire whose messages each receiver reads differently."""
+        if self.wire.by_receiver:
+            raise InputError("this wire is read against the receiver's values; choose a wire of floats")
 
     # The bill
 

@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 from zocosmo.channel import MemoryChannel
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.payload import Bits
+from zocosmo.core.support import draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import ValueType
 from zocosmo.core.wire import WIRES, Envelope, Letters, Wire
@@ -166,3 +167,38 @@ def test_a_wire_that_draws_coins_needs_a_tape(dithered):
 def test_wires_of_floats_need_no_tape_and_read_the_same_for_all(name):
     y = values(N, Q)
     assert_array_equal(channel(ring(N), wire=name).as_read(y), y)  # 7 bits or less: no wire rounds them
+
+
+class Rounded(Dithered):
+    """Read alike by all: steps are counted from zero."""
+
+    by_receiver = False
+
+    def decode(self, letters, envelope, *, dtype, own):
+        return super().decode(letters, envelope, dtype=dtype, own=np.zeros(letters.values.shape))
+
+
+def test_what_all_read_of_many_runs_is_what_they_read_of_each_alone(monkeypatch):
+    monkeypatch.setitem(WIRES, "dithered", Rounded())
+    y, (together, alone) = values(2, N, Q), two_runs()
+    assert_array_equal(together.as_read(y), np.stack([each.as_read(y[k]) for k, each in enumerate(alone)]))
+
+
+def test_what_all_read_is_what_everyone_hears(monkeypatch):
+    monkeypatch.setitem(WIRES, "dithered", Rounded())
+    y, (mixing, _) = values(N, Q), two_runs()[1]
+    assert_array_equal(mixing.as_read(y), mixing.everyone(y, over="links"))
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda mixing, y, s: mixing.everyone(y, over="tree"),
+        lambda mixing, y, s: mixing.mix_lifted(y, s.index),
+        lambda mixing, y, s: mixing.mix_overlaps(y, s, s),
+    ],
+)
+def test_moves_that_do_not_compare_the_same_coordinates_refuse_such_a_wire(dithered, move):
+    s = draw_support(Tape(0), 0, np.arange(N), d=20, q=Q)
+    with pytest.raises(InputError, match="against the receiver's values"):
+        move(channel(complete(N), tape=Tape(3)), values(N, Q), s)

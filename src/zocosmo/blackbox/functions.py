@@ -91,6 +91,27 @@ class UserOracle(Oracle):
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         """Answers for x (…, n, d), 0.0 for nodes outside `active`; errors say `where`."""
 
+    def _answering(self) -> dict[str, Any]:
+        """The user's objects that answer, by name; none where programs do."""
+        return {}
+
+    def snapshot(self) -> Arrays:
+        """What objects with a memory remember, as JSON."""
+        kept = {name: _memory(name, each) for name, each in self._remembering()}
+        return {"memory": np.frombuffer(json.dumps(kept).encode(), np.uint8)} if kept else {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `snapshot` returned; memories of nodes hosted elsewhere are left alone."""
+        losses = self._remembering()
+        kept = json.loads(arrays["memory"].tobytes()) if losses and "memory" in arrays else {}
+        for name, each in losses:
+            if name not in kept:
+                raise InputError(f"the snapshot lacks node {name}; it has {brief(', '.join(kept)) or 'none'}")
+            guarded(name, "load_state_dict", partial(each.load_state_dict, kept[name]))
+
+    def _remembering(self) -> list[tuple[str, Remembers]]:
+        return [(name, each) for name, each in self._answering().items() if isinstance(each, Remembers)]
+
     def checked(self, found: Values, t: int, where: str, active: Mask | None) -> Values:
         """Answers (…, n) that came at once: counted, finite, and 0.0 where nobody was asked."""
         asked = np.broadcast_to(True if active is None else active, found.shape)
@@ -205,23 +226,8 @@ class Functions(OneByOne):
             if not callable(each):
                 raise InputError(f"the loss of node {i} must be a function, got {brief(repr(each))}")
 
-    def snapshot(self) -> Arrays:
-        """What losses with a memory remember, by node, as JSON."""
-        kept = {str(node): _memory(node, f) for node, f in self._remembering().items()}
-        return {"memory": np.frombuffer(json.dumps(kept).encode(), np.uint8)} if kept else {}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `snapshot` returned; memories of nodes hosted elsewhere are left alone."""
-        losses = self._remembering()
-        kept = json.loads(arrays["memory"].tobytes()) if losses and "memory" in arrays else {}
-        for node, f in losses.items():
-            if str(node) not in kept:
-                raise InputError(f"the snapshot lacks node {node}; it has {brief(', '.join(kept))}")
-            guarded(node, "load_state_dict", partial(f.load_state_dict, kept[str(node)]))
-
-    def _remembering(self) -> dict[int, Remembers]:
-        funs: dict[int, Any] = self._fun_of
-        return {node: f for node, f in funs.items() if isinstance(f, Remembers)}
+    def _answering(self) -> dict[str, Any]:
+        return {str(node): fun for node, fun in self._fun_of.items()}
 
     def _one(self, x: Values, query: Asked) -> float:
         assert query.node is not None
@@ -248,6 +254,9 @@ class Vectorized(UserOracle):
             raise InputError(f"the vectorised loss must be one function, got {brief(repr(fun))}")
         self.fun, self.keyed = fun, keyed
 
+    def _answering(self) -> dict[str, Any]:
+        return {"all": self.fun}
+
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         runs = x.reshape(-1, self.n, x.shape[-1])
         found = [self._all(run.copy(), Asked(None, t, where)) for run in runs]
@@ -267,6 +276,9 @@ class Answered(UserOracle):
     def __init__(self, oracle: Oracle, n: int) -> None:
         super().__init__(n)
         self.oracle = oracle
+
+    def _answering(self) -> dict[str, Any]:
+        return {"all": self.oracle}
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         """x is not copied: an oracle may neither change nor keep it."""
@@ -406,7 +418,7 @@ def _within(seconds: float, call: Callable[[], Any]) -> Any:
     return answer
 
 
-def guarded(node: int, what: str, call: Callable[[], Any]) -> Any:
+def guarded(node: int | str, what: str, call: Callable[[], Any]) -> Any:
     """What the user's code returns, or an OracleError that names the node."""
     try:
         return call()
@@ -415,7 +427,7 @@ def guarded(node: int, what: str, call: Callable[[], Any]) -> Any:
         raise OracleError(f"node {node}: {what} raised {said}; make it work for every node") from error
 
 
-def _memory(node: int, loss: Remembers) -> Any:
+def _memory(node: str, loss: Remembers) -> Any:
     state = guarded(node, "state_dict", loss.state_dict)
     try:
         return json.loads(json.dumps(state))

@@ -268,7 +268,11 @@ class Optimizer:
             return
         t, slopes = self.t, np.concatenate(self._told, axis=-1)
         self._told = []
-        self._rounds.tell(slopes)
+        try:
+            self._rounds.tell(slopes)
+        except BaseException:
+            self._heard = []  # the round begins again
+            raise
         if self.t > t:
             self.query_loss = sum(total for total, _ in self._heard) / sum(count for _, count in self._heard)
             self._heard = []

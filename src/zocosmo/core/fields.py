@@ -196,5 +196,5 @@ def pack_flags(flags: Flags) -> bytes:
 def unpack_flags(data: memoryview, count: int) -> Flags:
     flags = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
     if flags[count:].any():
-        raise CorruptMessage("the padding after the coordinates is not zero")
+        raise CorruptMessage("the padding is not zero")
     return flags[:count]

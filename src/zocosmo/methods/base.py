@@ -117,7 +117,10 @@ def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values],
         index, signs = how([u.index for u in parts]), how([u.signs for u in parts])
         return Direction.unchecked(index, first.d, signs, key)
     if isinstance(first, tuple):
-        return tuple(_merge_part(each, how, key) for each in zip(*parts, strict=True))
+        keys = (key and (*key, k) for k in range(len(first)))
+        return tuple(
+            _merge_part(each, how, own) for each, own in zip(zip(*parts, strict=True), keys, strict=True)
+        )
     return None if first is None else how(parts)
 
 

@@ -77,6 +77,9 @@ class External(Problem):
         return {f"{k}.{name}": array for k, arrays in kept for name, array in arrays.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        held = 1 + max((int(name.partition(".")[0]) for name in arrays), default=0)
+        if held > len(self.oracles):
+            raise InputError(f"the snapshot is of {held} trials, but there are {len(self.oracles)}")
         for k, oracle in enumerate(self.oracles):
             mine = {name: array for name, array in arrays.items() if name.startswith(f"{k}.")}
             oracle.restore({name.removeprefix(f"{k}."): array for name, array in mine.items()})

@@ -241,7 +241,7 @@ def test_only_problems_that_remember_have_something_to_keep(rig):
     ("kept", "says"),
     [
         ({}, "the snapshot lacks node 0"),
-        ({"1.memory": in_bytes({"0": {"asked": 1}, "1": {"asked": 1}})}, "the snapshot lacks node 0"),
+        ({"1.memory": in_bytes({"0": {"asked": 1}, "1": {"asked": 1}})}, "is of 2 trials, but there are 1"),
         ({"0.memory": in_bytes({"0": {"asked": 1}})}, "the snapshot lacks node 1; it has 0"),
     ],
 )

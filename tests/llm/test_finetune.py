@@ -246,9 +246,10 @@ def test_resume_takes_the_config_of_the_folder(run, monkeypatch):
 
 
 def test_divergence_is_one_line_with_the_last_good_adapter(run, tmp_path, monkeypatch):
-    ask = LanguageModel.slopes
-    wild = lambda self, query, t: ask(self, query, t) * (np.inf if t >= 5 else 1)  # noqa: E731
-    monkeypatch.setattr(LanguageModel, "slopes", wild)
+    start, finish = LanguageModel.start, LanguageModel.finish
+    wild = lambda self, begun: finish(self, begun[1]) * (np.inf if begun[0] >= 5 else 1)  # noqa: E731
+    monkeypatch.setattr(LanguageModel, "start", lambda self, query, t: (t, start(self, query, t)))
+    monkeypatch.setattr(LanguageModel, "finish", wild)
     code, out, err = run(f"finetune --model tiny {LINE} --rounds 8 --out a")
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith("zocosmo: diverged by round 6: the loss is not finite, from 0.69")

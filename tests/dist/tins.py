@@ -49,7 +49,7 @@ def honest(t, *, sequence=0, values=VALUES, support=None, **options):
     peer = channel(1, **options)
     peer.begin(t)
     for _ in range(sequence + 1):
-        peer._exchange([Sent((1, 0), 1, peer._message(values, support))], [])
+        peer._exchange([Sent((1, 0), 1, peer._message(peer._encode(values[None]), 0, support))], [])
     return peer.links.sent[-1]
 
 

@@ -9,7 +9,7 @@ the same bits.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,12 +25,11 @@ from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.weights import metropolis
-from zocosmo.traffic import MessageKind, Traffic
+from zocosmo.traffic import MessageKind, Route, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Route = Literal["links", "tree", "flood"]
 
 
 class Slot(NamedTuple):
@@ -93,7 +92,7 @@ class Channel(ABC):
         In this form values that agree stay as they are to the bit, and, W being symmetric, the average is
         kept for any Q. `u` is the support that the values are on; a codec that names coordinates needs it.
         """
-        self._traffic.everywhere(MessageKind(y.shape[-1], price))
+        self._traffic.routed(MessageKind(y.shape[-1], price))
         letters, out = self._encode(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), self._decode_own(letters, y)
         for slot, theirs in self._neighbours(letters, y, u, peers_only=True):
@@ -109,7 +108,7 @@ class Channel(ABC):
 
         Each message names its own coordinates, `index`, unless the tape gives those of all nodes: `everyone`.
         """
-        self._traffic.everywhere(MessageKind(values.shape[-1]))
+        self._traffic.routed(MessageKind(values.shape[-1]))
         letters, out = self._encode(values), np.zeros((*values.shape[:-1], self.d), values.dtype)
         rows_out = out.reshape(-1, self.d)
         for slot, theirs, their_index in self._hear_at(letters, index, everyone):
@@ -122,7 +121,7 @@ class Channel(ABC):
     def mix_overlaps(self, y: Values, u: Support, everyone: Support) -> Values:
         """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
         q = y.shape[-1]
-        self._traffic.everywhere(MessageKind(q))
+        self._traffic.routed(MessageKind(q))
         letters, out = self._encode(y), y.copy()
         rows_sent, rows_out = self._decode_own(letters, y), out.reshape(-1, q)
         rows_index = np.broadcast_to(u.index, y.shape).reshape(-1, q)
@@ -165,12 +164,7 @@ class Channel(ABC):
         """
         if over == "links" and self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
-        count = {
-            "links": self._traffic.everywhere,
-            "tree": self._traffic.over_trees,
-            "flood": self._traffic.flooded,
-        }
-        count[over](MessageKind(values.shape[-1]))
+        self._traffic.routed(MessageKind(values.shape[-1]), over)
         heard = self._spread(self._encode(values), u, everyone, over)
         whole = (*values.shape[:-2], self.n, values.shape[-1])
         return self._decode(heard, np.arange(len(heard.values)), values).reshape(whole)

@@ -68,6 +68,15 @@ def mean_of_nodes(v: Values) -> Values:
     return total
 
 
+def weighted_sum(scalars: Values, z: Values) -> Values:
+    """Σ_k s_k z_k, added in ascending order of k: (…, d) of scalars (…, K) and z (…, K, d)."""
+    z = z.astype(scalars.dtype, copy=False)
+    total: Values = scalars[..., :1] * z[..., 0, :]
+    for k in range(1, scalars.shape[-1]):
+        total += scalars[..., k, None] * z[..., k, :]
+    return total
+
+
 def union(index: Index, d: int) -> NDArray[np.bool_]:
     """Which of d coordinates are in the index of at least one node: (…, 1, d) of (…, n, q)."""
     flat = index.reshape(*index.shape[:-2], 1, -1)

@@ -12,6 +12,7 @@ from zocosmo.core.normals import normals
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import COUNT, Draw, Rounds, Step, Values, World
+from zocosmo.methods.compressors import weighted_sum
 from zocosmo.methods.server import ActiveDraw, Federated, Mask, average, participants
 from zocosmo.oracle import Query
 
@@ -117,13 +118,13 @@ class DeComFL(Federated):
             directions = tuple(draw.one(j) for j in range(now.start, now.stop))
             own[..., now] = yield Query(y, directions, self.mu, draw.active)
             if k + 1 < self.local_steps:
-                y = descend(y, rate, own[..., now], z[..., now, :])
+                y = y - rate * weighted_sum(own[..., now], z[..., now, :])
         return own
 
     def _apply(self, y: Values, rate: Values, scalars: Values, z: Values) -> Values:
         """All K steps of a round with averaged scalars, at the server and in a replay."""
         for now in self._steps:
-            y = descend(y, rate, scalars[..., now], z[..., now, :])
+            y = y - rate * weighted_sum(scalars[..., now], z[..., now, :])
         return y
 
     @property
@@ -135,12 +136,3 @@ class DeComFL(Federated):
 def directions_of(draw: Draw, x: Values) -> Values:
     """The directions of a round in the type of x, (…, KP, d)."""
     return draw.u.signs[..., 0, :].astype(x.dtype, copy=False)
-
-
-def descend(y: Values, rate: Values, scalars: Values, z: Values) -> Values:
-    """y − (η/P) Σ_p s_p z_p, added in order of p: scalars (…, P), z (…, P, d)."""
-    total = scalars[..., :1] * z[..., 0, :]
-    for p in range(1, scalars.shape[-1]):
-        total += scalars[..., p, None] * z[..., p, :]
-    moved: Values = y - rate * total
-    return moved

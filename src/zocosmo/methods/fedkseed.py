@@ -14,6 +14,7 @@ from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.methods.base import COUNT, Rounds, Step, Values, World
+from zocosmo.methods.compressors import weighted_sum
 from zocosmo.methods.server import ActiveDraw, Federated, participants
 from zocosmo.oracle import Query
 
@@ -84,7 +85,8 @@ class FedKSeed(Federated):
             x = x - eta * slopes[k] * u.signs
         told = channel.up(np.concatenate(slopes, axis=-1), active, of=K)
         a = a + eta * (by_candidate(told, choice, K) / M)
-        return FedKSeedState(x, x0, walked(channel.as_read(a), draw.u), a)
+        walk = weighted_sum(channel.as_read(a), draw.u.signs.swapaxes(-3, -2))
+        return FedKSeedState(x, x0, walk, a)
 
 
 @lru_cache(maxsize=MOST_TABLES)
@@ -112,12 +114,3 @@ def by_candidate(slopes: Values, choice: NDArray[np.int64], K: int) -> Values:
     rows = np.arange(len(total))[:, None]
     np.add.at(total, (rows, choice.reshape(len(total), -1)), slopes.reshape(len(total), -1))
     return total.reshape(*lead, 1, K)
-
-
-def walked(a: Values, candidates: Direction) -> Values:
-    """Σ_j a_j z_j in ascending order of j, (…, 1, d): the same bits at the server and all nodes."""
-    z = candidates.signs
-    total: Values = a[..., :1] * z[..., 0, :, :]
-    for j in range(1, a.shape[-1]):
-        total += a[..., j : j + 1] * z[..., j, :, :]
-    return total

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zocosmo.channel import Channel
-from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
-from zocosmo.methods.base import Method, Rounds, SharedDraw, State, Step, Values, World, shared_directions
+from zocosmo.methods.base import Method, Rounds, SharedDraw, State, Step, World, shared_directions
+from zocosmo.methods.compressors import weighted_sum
 from zocosmo.oracle import Query
 from zocosmo.traffic import distances
 
@@ -40,14 +40,5 @@ class Flood(Flooding):
         x, u = state.x, draw.u
         slope = yield Query(x, (u,), self.mu)
         s = channel.everyone(slope, over="tree")
-        x -= (self.eta_at(t) / s.shape[-2]) * added_up(s, draw.everyone)[..., None, :]
+        x -= (self.eta_at(t) / s.shape[-2]) * weighted_sum(s[..., 0], draw.everyone.signs)[..., None, :]
         return State(x)
-
-
-def added_up(s: Values, u: Direction) -> Values:
-    """Σ_j s_j u_j of dense directions, (…, d), added in ascending order of nodes."""
-    signs = u.signs.astype(s.dtype, copy=False)
-    total: Values = s[..., 0, :] * signs[..., 0, :]
-    for j in range(1, s.shape[-2]):
-        total += s[..., j, :] * signs[..., j, :]
-    return total

@@ -8,7 +8,8 @@ import numpy as np
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Rounds, SharedDraw, State, Step, World, among
-from zocosmo.methods.flood import Flooding, added_up
+from zocosmo.methods.compressors import weighted_sum
+from zocosmo.methods.flood import Flooding
 from zocosmo.methods.mezo import own_normals
 from zocosmo.oracle import Query
 
@@ -33,5 +34,5 @@ class SeedFlood(Flooding):
         x, u = state.x, draw.u
         slope = yield Query(x, (u,), self.mu)
         s = channel.everyone(slope, over="flood")
-        x -= (self.eta_at(t) / s.shape[-2]) * added_up(s, draw.everyone)[..., None, :]
+        x -= (self.eta_at(t) / s.shape[-2]) * weighted_sum(s[..., 0], draw.everyone.signs)[..., None, :]
         return State(x)

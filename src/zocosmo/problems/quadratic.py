@@ -58,7 +58,6 @@ class Quadratic(Problem):
         return value
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of these nodes only: states then have shape (…, len(nodes), d)."""
         some = check_nodes(nodes, self.n)
         half, b = self.half.take(some, axis=-2), self.b.take(some, axis=-2)
         return type(self)(half, b, self.sigma, self.noise and self.noise.of(some))

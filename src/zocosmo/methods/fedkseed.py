@@ -100,11 +100,10 @@ def table(keys: bytes, K: int, d: int) -> Array:
 
 def chosen(candidates: Direction, choice: NDArray[np.int64]) -> Direction:
     """The candidate z_c of each node, (…, n, d), by its `choice` c, (…, n)."""
-
-    def take(rows: Values) -> Values:
-        return rows if rows.ndim == 1 else np.take_along_axis(rows[..., 0, :], choice[..., None], axis=-2)
-
-    return candidates.pick(take)
+    where = choice[..., None]
+    return candidates.pick(
+        lambda rows: rows if rows.ndim == 1 else np.take_along_axis(rows[..., 0, :], where, axis=-2)
+    )
 
 
 def by_candidate(slopes: Values, choice: NDArray[np.int64], K: int) -> Values:

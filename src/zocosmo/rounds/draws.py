@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from zocosmo.core.tape import Seed, Tape
 from zocosmo.methods.base import Draw, Method, World
 
 Values = NDArray[Any]
+Block = tuple[range, Draw | None]  # consecutive rounds, and their draws on a leading axis
 
 BLOCK = 2**18  # coordinates drawn at once
 MOST_ROUNDS = 64
@@ -50,28 +51,29 @@ class DrawAhead:
             self._which = 0
         elif which == list(range(len(which))):
             self._which = slice(None)
-        self._block = _Block(0, 0, None)
-        self._past = _Block(0, 0, None)  # for methods that replay earlier rounds
+        self._block: Block = range(0), None
+        self._past: Block = range(0), None  # for methods that replay earlier rounds
         self._now: tuple[int, Draw] | None = None
 
     def at(self, t: int) -> Draw:
         """The draw of round t, shapes (runs, …). Calls for the same round return the same object."""
         if self._now is None or self._now[0] != t:
-            if t not in self._block:
+            if t not in self._block[0]:
                 self._block = self._fill(t)
             self._now = t, self._picked(self._block, t)
         return self._now[1]
 
     def _earlier(self, t: int) -> Draw:
         """The draw of a past round, drawn again in separate blocks."""
-        if t in self._block:
+        if t in self._block[0]:
             return self._picked(self._block, t)
-        if t not in self._past:
+        if t not in self._past[0]:
             self._past = self._fill(t)
         return self._picked(self._past, t)
 
-    def _picked(self, block: "_Block", t: int) -> Draw:
-        at, which = t - block.first, self._which
+    def _picked(self, block: Block, t: int) -> Draw:
+        (rounds, draw), which = block, self._which
+        at = t - rounds.start
 
         def change(array: Values) -> Values:
             if array.ndim == 1:  # all coordinates in every round
@@ -79,31 +81,20 @@ class DrawAhead:
             now: Values = array[at if len(array) > 1 else 0]  # one row for all rounds, or one per round
             return now.take(which, axis=0) if isinstance(which, np.ndarray) else now[which]
 
-        assert block.draw is not None
-        return block.draw.pick(change, (self._serial, t)).with_past(self._earlier)
+        assert draw is not None
+        return draw.pick(change, (self._serial, t)).with_past(self._earlier)
 
-    def _fill(self, t: int) -> "_Block":
+    def _fill(self, t: int) -> Block:
         """The draws of rounds from t on, as many as fit in a block and have the same size."""
         world = self._groups[0][0]
         size = self.method.size(t, world.d)
         most = max(1, min(self.at_once or MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * size)))
-        rounds = [t]
-        while len(rounds) < most and self.method.size(t + len(rounds), world.d) == size:
-            rounds.append(t + len(rounds))
+        rounds = range(t, t + 1)
+        while len(rounds) < most and self.method.size(rounds.stop, world.d) == size:
+            rounds = range(t, rounds.stop + 1)
         ids = np.array(rounds)[:, None]
         drawn = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
-        return _Block(t, len(rounds), type(drawn[0]).merge(drawn, _join).of_type(self.dtype))
-
-
-class _Block(NamedTuple):
-    """The draws of consecutive rounds, on a leading axis."""
-
-    first: int
-    rounds: int
-    draw: Draw | None
-
-    def __contains__(self, t: object) -> bool:
-        return isinstance(t, int) and self.first <= t < self.first + self.rounds
+        return rounds, type(drawn[0]).merge(drawn, _join).of_type(self.dtype)
 
 
 def _join(parts: Sequence[Any]) -> Any:

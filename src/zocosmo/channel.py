@@ -9,7 +9,7 @@ the same bits.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,12 +25,11 @@ from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot, slots
-from zocosmo.traffic import MessageKind, Traffic
+from zocosmo.traffic import MessageKind, Route, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Route = Literal["links", "tree", "flood"]
 
 
 class Channel(ABC):
@@ -85,7 +84,7 @@ class Channel(ABC):
         In this form values that agree stay as they are to the bit, and, W being symmetric, the average is
         kept for any Q. `u` is the support that the values are on; a codec that names coordinates needs it.
         """
-        self._traffic.everywhere(MessageKind(y.shape[-1], price))
+        self._traffic.routed(MessageKind(y.shape[-1], price))
         letters, out = self._encode(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), self._decode_own(letters, y)
         for slot, theirs in self._neighbours(letters, y, u):
@@ -102,7 +101,7 @@ class Channel(ABC):
         Each message names its own coordinates, `index`, unless the tape gives those of all nodes: `everyone`.
         """
         self._check_common()
-        self._traffic.everywhere(MessageKind(values.shape[-1]))
+        self._traffic.routed(MessageKind(values.shape[-1]))
         letters, out = self._encode(values), np.zeros((*values.shape[:-1], self.d), values.dtype)
         rows_out = out.reshape(-1, self.d)
         for slot, theirs, their_index in self._hear_at(letters, index, everyone):
@@ -116,7 +115,7 @@ class Channel(ABC):
         """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
         self._check_common()
         q = y.shape[-1]
-        self._traffic.everywhere(MessageKind(q))
+        self._traffic.routed(MessageKind(q))
         letters, out = self._encode(y), y.copy()
         rows_sent, rows_out = self._decode_own(letters, y), out.reshape(-1, q)
         rows_index = np.broadcast_to(u.index, y.shape).reshape(-1, q)
@@ -160,12 +159,7 @@ class Channel(ABC):
         self._check_common()
         if over == "links" and self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
-        count = {
-            "links": self._traffic.everywhere,
-            "tree": self._traffic.over_trees,
-            "flood": self._traffic.flooded,
-        }
-        count[over](MessageKind(values.shape[-1]))
+        self._traffic.routed(MessageKind(values.shape[-1]), over)
         heard = self._spread(self._encode(values), u, everyone, over)
         whole = (*values.shape[:-2], self.n, values.shape[-1])
         return self._decode(heard, np.arange(len(heard.values)), values).reshape(whole)

@@ -1,8 +1,9 @@
-"""Traffic: how many messages crossed which links. Counted only when someone reads the bill."""
+"""Traffic: the number of messages on each link, counted when a bill is read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,39 +15,39 @@ MOST_TABLED = 2**20  # node pairs whose link is looked up in a table; above that
 MOST_WAITING = 64  # matchings that are kept before they are counted
 
 Index = NDArray[np.int64]
+Link = tuple[int, int]
+Route = Literal["links", "tree", "flood"]
 
 
 class MessageKind(NamedTuple):
-    """What a message's price depends on."""
+    """What the price of a message depends on."""
 
     size: int  # values in it
     price: str = ""  # one of PRICES; "" is the codec of the bill
-    of: int = 0  # how many things its coordinates choose from; 0 is d
-    only: str = ""  # the one codec on whose bill it stands; "" is all of them
-    or_all: bool = False  # all d values go in its place where they cost less
+    of: int = 0  # the number of coordinates that its own are chosen from; 0 is d
+    only: str = ""  # the only codec that it is billed under; "" is all of them
+    or_all: bool = False  # all d values are sent instead if they cost less
 
 
 class Traffic:
     """Messages sent since the last settlement, by kind, over the graphs of many runs.
 
-    Only what `nodes` send is counted: all nodes, or those of this process. Where there is a server it is node
-    n, and every node has a link to it and one from it.
+    Only messages from `nodes` are counted: by default all nodes, otherwise those of this process. A server is
+    node n, with a link to it and one from it for every node.
     """
 
-    def __init__(
-        self, graphs: Sequence[Graph], links: Sequence[tuple[int, int]], nodes: Index | None = None
-    ) -> None:
+    def __init__(self, graphs: Sequence[Graph], links: Sequence[Link], nodes: Index | None = None) -> None:
         self.graphs, self.links, self.n = graphs, links, graphs[0].n
         self.nodes = np.arange(self.n) if nodes is None else nodes
         self._keys = np.array([i * self.n + j for i, j in links], np.int64)
-        self._everywhere: dict[MessageKind, int] = {}
+        self._routed: Counter[tuple[MessageKind, Route]] = Counter()
         self._paired: dict[MessageKind, list[Partners]] = {}
         self._counted: dict[MessageKind, Index] = {}
-        self._trees: dict[MessageKind, int] = {}
-        self._floods: dict[MessageKind, int] = {}
+        self._by_route: dict[Route, Index] = {}
 
-    def everywhere(self, kind: MessageKind) -> None:
-        self._everywhere[kind] = self._everywhere.get(kind, 0) + 1
+    def routed(self, kind: MessageKind, over: Route = "links") -> None:
+        """One message from every node: over its links, relayed over a spanning tree, or flooded."""
+        self._routed[kind, over] += 1
 
     def paired(self, kind: MessageKind, partners: Partners) -> None:
         waiting = self._paired.setdefault(kind, [])
@@ -55,31 +56,21 @@ class Traffic:
             self._add(kind, self._count(np.stack(waiting)))
             waiting.clear()
 
-    def over_trees(self, kind: MessageKind) -> None:
-        self._trees[kind] = self._trees.get(kind, 0) + 1
-
-    def flooded(self, kind: MessageKind) -> None:
-        self._floods[kind] = self._floods.get(kind, 0) + 1
-
     def with_server(self, kind: MessageKind, messages: Index, *, up: bool) -> None:
         """`messages` by run and node, to the server or from it."""
         counts = np.zeros((len(self.graphs), len(self.links)), np.int64)
-        counts[:, self._up if up else self._down] = messages
+        counts[:, self._served[up]] = messages
         self._add(kind, counts)
 
     def settle(self) -> Iterator[tuple[MessageKind, Index]]:
-        """(kind, messages by run and link) of all that was sent; then nothing is owed."""
-        for kind, times in self._everywhere.items():
-            yield kind, times * self._present
+        """(kind, messages by run and link) of everything sent, which is then forgotten."""
+        for (kind, over), times in self._routed.items():
+            yield kind, times * self._messages(over)
         for kind, partners in self._paired.items():
             if partners:
                 yield kind, self._count(np.stack(partners))
         yield from self._counted.items()
-        for kind, times in self._trees.items():
-            yield kind, times * self._tree_counts
-        for kind, times in self._floods.items():
-            yield kind, times * self._flood_counts
-        self._everywhere, self._paired, self._counted, self._trees, self._floods = {}, {}, {}, {}, {}
+        self._routed, self._paired, self._counted = Counter(), {}, {}
 
     def _add(self, kind: MessageKind, counts: Index) -> None:
         self._counted[kind] = self._counted.get(kind, 0) + counts
@@ -94,7 +85,7 @@ class Traffic:
         return counts.reshape(runs, links + 1)[:, :links]
 
     def _place(self, key: Index) -> Index:
-        """The link of sender · n + receiver; one past the last where a node is its own partner."""
+        """The link of sender · n + receiver; one past the last if a node is its own partner."""
         if self.n * self.n <= MOST_TABLED:
             return self._table[key]
         own = key % (self.n + 1) == 0  # i · n + i
@@ -107,43 +98,22 @@ class Traffic:
         return table
 
     @cached_property
-    def _present(self) -> Index:
-        """Which links each run has."""
-        sets = {graph: set(graph.links) for graph in set(self.graphs)}
-        rows = {graph: [link in have for link in self.links] for graph, have in sets.items()}
-        return self._by_run(rows)
+    def _served(self) -> list[list[int]]:
+        """Places of the links from the server and to it, by node."""
+        return [[k for k, link in enumerate(self.links) if link[end] == self.n] for end in (0, 1)]
 
-    @cached_property
-    def _up(self) -> list[int]:
-        """Places of the links to the server, by node."""
-        return [k for k, (_, receiver) in enumerate(self.links) if receiver == self.n]
-
-    @cached_property
-    def _down(self) -> list[int]:
-        """Places of the links from the server, by node."""
-        return [k for k, (sender, _) in enumerate(self.links) if sender == self.n]
-
-    @cached_property
-    def _tree_counts(self) -> Index:
-        """How many messages cross each link when one from every node is relayed over the spanning tree."""
-        counts = {graph: tree_messages(graph) for graph in set(self.graphs)}
-        rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in counts.items()}
-        return self._by_run(rows)
-
-    @cached_property
-    def _flood_counts(self) -> Index:
-        """How many messages cross each link when one from every node is passed on by all who hear it."""
-        counts = {graph: flood_messages(graph) for graph in set(self.graphs)}
-        rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in counts.items()}
-        return self._by_run(rows)
-
-    def _by_run(self, rows: Mapping[Graph, Sequence[int]]) -> Index:
-        counts = np.array([rows[graph] for graph in self.graphs], np.int64).reshape(len(self.graphs), -1)
-        return counts * np.isin([sender for sender, _ in self.links], self.nodes)
+    def _messages(self, over: Route) -> Index:
+        """Messages by run and link when every node sends one over a route."""
+        if over not in self._by_route:
+            found = {graph: ROUTES[over](graph) for graph in set(self.graphs)}
+            rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in found.items()}
+            counts = np.array([rows[graph] for graph in self.graphs], np.int64).reshape(len(self.graphs), -1)
+            self._by_route[over] = counts * np.isin([sender for sender, _ in self.links], self.nodes)
+        return self._by_route[over]
 
 
-def tree_messages(graph: Graph) -> dict[tuple[int, int], int]:
-    """Messages on each link of node 0's breadth-first tree when every node's goes to all: N(N − 1) in sum.
+def tree_messages(graph: Graph) -> dict[Link, int]:
+    """Messages on each link of node 0's breadth-first tree when every node sends one to all: N(N − 1) in sum.
 
     A message crosses an edge away from its source, so a link carries one for every node behind it.
 
@@ -151,26 +121,21 @@ def tree_messages(graph: Graph) -> dict[tuple[int, int], int]:
     >>> tree_messages(path(3))
     {(2, 1): 1, (1, 2): 2, (1, 0): 2, (0, 1): 1}
     """
-    parent, order = {0: 0}, [0]
-    for i in order:
-        for j in graph.neighbours[i]:
-            if j not in parent:
-                parent[j] = i
-                order.append(j)
-    below = dict.fromkeys(order, 1)
+    parent = breadth_first(graph, 0)
+    below = dict.fromkeys(parent, 1)
     out = {}
-    for i in reversed(order[1:]):
+    for i in list(parent)[:0:-1]:
         below[parent[i]] += below[i]
         out[i, parent[i]], out[parent[i], i] = below[i], graph.n - below[i]
     return out
 
 
-def flood_hops(graph: Graph) -> Iterator[list[tuple[tuple[int, int], int]]]:
-    """Stage by stage, which link carries whose message when every node's goes to all: whoever heard one in
-    the last stage passes it on to all neighbours who did not bring it.
+def flood_hops(graph: Graph) -> Iterator[list[tuple[Link, int]]]:
+    """By stage, the links and the sources of the messages they carry, when every node floods one.
 
-    A neighbour as far from the source sends in the same stage, and both hear it twice; after the last who had
-    not heard there is such a stage still.
+    A node that heard a message in the last stage sends it to all neighbours that did not send it to it.
+    Neighbours at the same distance from the source send to each other in the same stage, and both get a
+    duplicate; the last stage has only duplicates.
     """
     far = distances(graph)
     for stage in range(int(far.max()) + 1):
@@ -181,8 +146,8 @@ def flood_hops(graph: Graph) -> Iterator[list[tuple[tuple[int, int], int]]]:
         ]
 
 
-def flood_messages(graph: Graph) -> dict[tuple[int, int], int]:
-    """Messages on each link in all stages of `flood_hops`: N(N − 1) in sum, and those heard again.
+def flood_messages(graph: Graph) -> dict[Link, int]:
+    """Messages on each link in all stages of `flood_hops`: N(N − 1) in sum, and duplicates.
 
     >>> from zocosmo.graphs.graph import ring
     >>> sum(flood_messages(ring(4)).values()), sum(flood_messages(ring(5)).values())
@@ -194,14 +159,28 @@ def flood_messages(graph: Graph) -> dict[tuple[int, int], int]:
 
 @lru_cache(maxsize=256)
 def distances(graph: Graph) -> Index:
-    """How many links lie between two nodes, (n, n)."""
-    far = np.full((graph.n, graph.n), -1, np.int64)
+    """The number of links on a shortest path between two nodes, (n, n)."""
+    far = np.zeros((graph.n, graph.n), np.int64)
     for source in range(graph.n):
-        far[source, source], order = 0, [source]
-        for i in order:  # grows while it is read
-            for j in graph.neighbours[i]:
-                if far[source, j] < 0:
-                    far[source, j] = far[source, i] + 1
-                    order.append(j)
+        for j, i in list(breadth_first(graph, source).items())[1:]:
+            far[source, j] = far[source, i] + 1
     far.setflags(write=False)
     return far
+
+
+def breadth_first(graph: Graph, source: int) -> dict[int, int]:
+    """The parent of each node in the breadth-first tree of a source, in the order of the search."""
+    parent, order = {source: source}, [source]
+    for i in order:  # grows during the loop
+        for j in graph.neighbours[i]:
+            if j not in parent:
+                parent[j] = i
+                order.append(j)
+    return parent
+
+
+ROUTES: dict[Route, Callable[[Graph], Mapping[Link, int]]] = {
+    "links": lambda graph: dict.fromkeys(graph.links, 1),
+    "tree": tree_messages,
+    "flood": flood_messages,
+}

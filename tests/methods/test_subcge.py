@@ -148,7 +148,7 @@ def test_bad_ranks_and_refreshes_are_refused(name, bad):
 
 @pytest.mark.parametrize("name", ["subcge", "subzero", "sparse_mezo"])
 def test_matrices_that_do_not_make_up_x_are_refused(name):
-    with pytest.raises(InputError, match="matrices of 6 entries in all do not make up d = 7"):
+    with pytest.raises(InputError, match="`shapes` has 6 entries in all, but d = 7"):
         small(name).check(World(ring(4), 7, shapes=((2, 3),)))
 
 

@@ -11,9 +11,9 @@ from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import complete
 from zocosmo.methods import Subzero, World
 from zocosmo.methods.matrices import draw_factors, near_square
-from zocosmo.methods.subzero import squared
 
 SHAPES = ((5, 5), (2, 18), (7, 1), (3, 8))  # taken as 5×5, 6×6, 1×7 and 4×6: 92 entries
+SQUARED = tuple(near_square(rows * cols) for rows, cols in SHAPES)
 
 
 def drawn(r, rounds, n=2, refresh=10**9):
@@ -22,19 +22,19 @@ def drawn(r, rounds, n=2, refresh=10**9):
     u = method.draw(World(complete(n), 92, shapes=SHAPES), Tape(2), np.arange(rounds)).u.signs
     ends = np.cumsum([rows * cols for rows, cols in SHAPES])[:-1]
     parts = np.split(u, ends, axis=-1)
-    return [part.reshape(rounds, n, *shape) for part, shape in zip(parts, squared(SHAPES), strict=True)]
+    return [part.reshape(rounds, n, *shape) for part, shape in zip(parts, SQUARED, strict=True)]
 
 
 def spaces(r, t=0, refresh=10**9):
     """U (rows × r) and V (cols × r) of each matrix, but of no vector."""
-    shapes = squared(SHAPES)
+    shapes = SQUARED
     ranks = [min(r, rows) for rows, _ in shapes]
     found = draw_factors(Tape(2), np.array([t]), shapes, ranks, refresh, orthonormal=True)
     return [(U[0].T, V[0].T) for U, V in found]
 
 
 def test_matrices_are_taken_in_their_most_square_shape():
-    assert squared(SHAPES) == ((5, 5), (6, 6), (1, 7), (4, 6))
+    assert SQUARED == ((5, 5), (6, 6), (1, 7), (4, 6))
 
 
 @pytest.mark.parametrize("r", [1, 2, 3, 5, 9])
@@ -79,7 +79,7 @@ def test_the_estimator_has_the_moments_of_a_gaussian_of_r_squared_entries(r):
     parts, G = drawn(r, 20_000, n=1), np.random.default_rng(5).normal(size=92)
     u = np.concatenate([part.reshape(20_000, -1) for part in parts], axis=1)
     estimates, means, square, at = (u @ G)[:, None] * u, [], 0.0, 0
-    for (rows, cols), (U, V) in zip(squared(SHAPES), spaces(r), strict=True):
+    for (rows, cols), (U, V) in zip(SQUARED, spaces(r), strict=True):
         g = G[at : at + rows * cols].reshape(rows, cols)
         inner = g if rows == 1 else U.T @ g @ V
         means.append((g if rows == 1 else U @ inner @ V.T).ravel())

@@ -95,7 +95,7 @@ def test_a_loss_that_was_no_number_before_drops_nothing():
 
 @pytest.mark.parametrize("wrong", [{"grow": -1}, {"grow": np.nan}, {"by": 0.0}, {"by": 1.0}, {"by": np.nan}])
 def test_numbers_that_make_no_guard_are_refused(wrong):
-    with pytest.raises(InputError, match="a guard has grow ≥ 0 and by between 0 and 1, got"):
+    with pytest.raises(InputError, match="a guard needs grow ≥ 0 and 0 < by < 1, got"):
         Guard(**wrong)
 
 
@@ -233,8 +233,8 @@ def test_a_plan_writes_its_guard_down_with_its_defaults():
 @pytest.mark.parametrize(
     ("guard", "said"),
     [
-        ("{grow: -1}", "a guard has grow ≥ 0 and by between 0 and 1, got -1.0 and 0.5"),
-        ("{by: 2}", "a guard has grow ≥ 0 and by between 0 and 1, got 0.05 and 2.0"),
+        ("{grow: -1}", "a guard needs grow ≥ 0 and 0 < by < 1, got -1.0 and 0.5"),
+        ("{by: 2}", "a guard needs grow ≥ 0 and 0 < by < 1, got 0.05 and 2.0"),
         ("{gorw: 0.1}", "unknown key 'gorw' in guard, did you mean 'grow'?"),
         ("{grow: much}", "guard"),
         ("on", "guard"),

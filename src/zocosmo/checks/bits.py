@@ -1,4 +1,4 @@
-"""The ledger of a short run against the payload formulas, which must be equal."""
+"""The ledger of a short run against the payload formulas: they must be equal."""
 
 import itertools
 from collections.abc import Iterator
@@ -30,9 +30,7 @@ def why_not_bits(case: Case) -> str:
 def size_at(case: Case, t: int) -> int:
     """Coordinates of round t, by the rule of the support."""
     d, q = case.d, case.q
-    if case.rule == "uniform":
-        return q
-    return min(q, d - t % coverage.epoch_length(d, q) * q)
+    return q if case.rule == "uniform" else min(q, d - t % coverage.epoch_length(d, q) * q)
 
 
 def message_bits(case: Case, size: int) -> int:
@@ -43,17 +41,12 @@ def message_bits(case: Case, size: int) -> int:
 
 
 def messages_at(case: Case, t: int) -> int:
-    """Over all links: two on each edge, or two for each pair of the matching."""
+    """Messages on all links in round t: two per edge, or two per pair of the matching."""
     if not case.on_matchings:
         return 2 * len(case.graph.edges) * case.passes
-    if pairs_everyone(case):
+    if case.is_perfect:
         return case.n
     return 2 * len(pairs_of(case.world.schedule.partners(case.tape(), t)))
-
-
-def pairs_everyone(case: Case) -> bool:
-    """Whether every matching is known to be perfect."""
-    return case.known_cycle is not None and case.known_cycle.is_perfect
 
 
 def predicted_bits(case: Case, rounds: int) -> Fraction:
@@ -87,7 +80,7 @@ def bill(case: Case, about: About) -> Iterator[Measurement]:
 def why_not_budget(case: Case) -> str:
     if why := why_not_bits(case):
         return why
-    if case.on_matchings and not pairs_everyone(case):
+    if case.on_matchings and not case.is_perfect:
         return "nodes idle, so the cost of a round depends on the matching"
     if case.rule == "balanced" and case.d % case.q:
         return "q does not divide d, so rounds of an epoch differ in cost"

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.core.wire import WIRES
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.graphs.graph import Graph
-from zocosmo.methods import EdgeLocal, Method, World
+from zocosmo.methods import EdgeLocal, World
 from zocosmo.methods.base import Sparse
 from zocosmo.problems import PROBLEMS
 from zocosmo.problems.draws import private
@@ -27,30 +27,36 @@ BATCH = 2**20  # numbers in the states of runs that are simulated together
 MOST_STATES = 2**22  # numbers in the states of one run
 
 
-@dataclass(frozen=True, eq=False)
 class Case:
-    """A trial without its seed: problem and graph are those of the plan's first seed, and tapes vary."""
+    """A trial without its seed: problem and graph are those of the plan's first seed, and tapes vary.
 
-    trial: Trial
-    plan: Plan
-    tapes: int  # of every sampled row
-    found: dict[str, Any] = field(default_factory=dict)  # results that several rows share
+    Parameters that the method lacks have the value that changes nothing.
+    """
+
+    def __init__(self, trial: Trial, plan: Plan, tapes: int) -> None:
+        self.trial, self.plan, self.tapes = trial, plan, tapes  # tapes of every sampled row
+        self.method, self.settings = trial.method, trial.method.settings
+        given = {"passes": 1, "period": 1, "beta": 0.0, "coupling": "", "rule": "uniform", **self.settings}
+        self.passes, self.period, self.beta = int(given["passes"]), int(given["period"]), float(given["beta"])
+        self.coupling, self.rule = str(given["coupling"]), str(given["rule"])
+        self.common = self.coupling != "I"  # all pairs share a support
+        self.on_matchings = isinstance(self.method, EdgeLocal)
+        self.is_uniform = isinstance(self.method, Sparse) and self.rule == "uniform"  # fresh every round
+        self.value_bits = WIRES[plan.wire].charged.bits
+        self.problem_kind = str(dict(trial.problem)["kind"])
+        self.radius: float | None = None  # two rows need it, and it takes a second
 
     @cached_property
     def run(self) -> Run:
         return self.trial.run()
 
-    @property
-    def method(self) -> Method:
-        return self.trial.method
+    @cached_property
+    def world(self) -> World:
+        return self.run.world
 
     @property
     def graph(self) -> Graph:
         return self.run.graph
-
-    @cached_property
-    def world(self) -> World:
-        return self.run.world
 
     @property
     def n(self) -> int:
@@ -60,55 +66,10 @@ class Case:
     def d(self) -> int:
         return self.run.problem.d
 
-    # Parameters of the method; those that it does not have get the value that changes nothing.
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        return self.method.settings
-
     @property
     def q(self) -> int:
         """Coordinates that a round touches."""
         return int(self.settings.get("q", self.d))
-
-    @property
-    def coupling(self) -> str:
-        """G, S or I; empty if the method has none."""
-        return str(self.settings.get("coupling", ""))
-
-    @property
-    def beta(self) -> float:
-        return float(self.settings.get("beta", 0.0))
-
-    @property
-    def passes(self) -> int:
-        return int(self.settings.get("passes", 1))
-
-    @property
-    def period(self) -> int:
-        return int(self.settings.get("period", 1))
-
-    @property
-    def rule(self) -> str:
-        return str(self.settings.get("rule", "uniform"))
-
-    @property
-    def common(self) -> bool:
-        """Whether all pairs share a support."""
-        return self.coupling != "I"
-
-    @property
-    def on_matchings(self) -> bool:
-        return isinstance(self.method, EdgeLocal)
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether every round draws q coordinates afresh."""
-        return isinstance(self.method, Sparse) and self.rule == "uniform"
-
-    @property
-    def value_bits(self) -> int:
-        return WIRES[self.plan.wire].charged.bits
 
     @property
     def is_large(self) -> bool:
@@ -126,8 +87,9 @@ class Case:
         return self.known_cycle
 
     @property
-    def problem_kind(self) -> str:
-        return str(dict(self.trial.problem)["kind"])
+    def is_perfect(self) -> bool:
+        """Whether every matching is known to pair all nodes."""
+        return self.known_cycle is not None and self.known_cycle.is_perfect
 
     @property
     def is_quadratic(self) -> bool:
@@ -260,16 +222,14 @@ def too_large(case: Case) -> str:
     return f"states of {case.n * case.d:,} numbers" if case.is_large else ""
 
 
-def with_noise(problem: Quadratic, seed: str) -> Quadratic:
-    """The same losses with the noise of another tape."""
+def with_noise(problem: Quadratic, seed: str | None) -> Quadratic:
+    """The same losses with the noise of another tape, if they have noise; without noise if it is None."""
     if problem.noise is None:
         return problem
+    if seed is None:
+        return Quadratic(problem.half, problem.b, 0.0, None)
     noise = Noise(private(seed), range(problem.n), problem.d)
     return Quadratic(problem.half, problem.b, problem.sigma, noise)
-
-
-def without_noise(problem: Quadratic) -> Quadratic:
-    return Quadratic(problem.half, problem.b, 0.0, None)
 
 
 def gradients(problem: Quadratic, x: Array) -> Array:

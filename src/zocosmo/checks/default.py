@@ -3,7 +3,8 @@
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import Plan, read_plan
 
-COUPLINGS = """\
+TEXTS = {
+    "couplings": """\
 problem: {kind: quadratic, d: 8, omega: 0.6, zeta: 2.0, sigma: 0.5}
 graphs: [{kind: complete, n: 6}, {kind: ring, n: 6, schedule: iid}]
 methods:
@@ -13,9 +14,8 @@ methods:
 seeds: [1]
 rounds: 200
 budgets: [10_000]
-"""
-
-SCHEDULES = """\
+""",
+    "schedules": """\
 problem: {kind: quadratic, d: 8, omega: 0.6, zeta: 2.0}
 graphs: [{kind: ring, n: 6}, {kind: grid, n: 6}, {kind: star, n: 5, schedule: round_robin}]
 methods:
@@ -23,9 +23,8 @@ methods:
   - {kind: edge_local, q: 3, eta: 0.016, mu: 1.0e-3, rule: balanced, codec: indexed, label: balanced}
 seeds: [1]
 rounds: 200
-"""
-
-NEIGHBOURS = """\
+""",
+    "neighbours": """\
 problem: {kind: quadratic, d: 8, omega: 0.6, zeta: 2.0, sigma: 0.5}
 graphs: [{kind: ring, n: 6}, {kind: erdos_renyi, n: 6, p: 0.5}]
 methods:
@@ -38,9 +37,8 @@ methods:
 seeds: [1]
 rounds: 200
 budgets: [10_000]
-"""
-
-ROSENBROCK = """\
+""",
+    "rosenbrock": """\
 problem: {kind: rosenbrock, d: 20}
 graphs: [{kind: complete, n: 5}]
 methods:
@@ -50,11 +48,10 @@ methods:
 seeds: [1]
 rounds: 200
 budgets: [20_000]
-"""
-
-TEXTS = {"couplings": COUPLINGS, "schedules": SCHEDULES, "neighbours": NEIGHBOURS, "rosenbrock": ROSENBROCK}
+""",
+}
 
 
 def default_plans() -> list[Plan]:
-    """Quadratics on matchings and among neighbours, and Rosenbrock functions for the rest."""
+    """Quadratics on matchings and among neighbours, and Rosenbrock functions for the other methods."""
     return [read_plan(Config(text, name), name) for name, text in TEXTS.items()]

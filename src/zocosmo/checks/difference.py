@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.checks.case import Case, gradients, too_large, without_noise
+from zocosmo.checks.case import Case, gradients, too_large, with_noise
 from zocosmo.checks.check import Check
 from zocosmo.checks.draws import PER_TAPE
 from zocosmo.checks.measurement import About, Measurement
@@ -22,9 +22,7 @@ EPSILON = float(np.finfo(float).eps)
 
 def why_not(case: Case) -> str:
     if not isinstance(case.run.problem, Quadratic | Rosenbrock):
-        return (
-            f"third derivatives are known of quadratics and Rosenbrock functions, not of {case.problem_kind}"
-        )
+        return f"third derivatives are known of quadratic and rosenbrock, not of {case.problem_kind}"
     if not case.is_uniform:
         return "there is no fresh support of q coordinates in every round"
     return too_large(case)
@@ -46,7 +44,7 @@ def derivatives(problem: Any, x: NDArray[Any], u: NDArray[Any]) -> tuple[NDArray
 def residual(case: Case, about: About) -> Iterator[Measurement]:
     """‖ĝ − D∇F‖ at the start over draws of the tape: at most B_μ plus the rounding of two queries."""
     method, d, q = case.method, case.d, case.q
-    problem = without_noise(case.quadratic) if case.is_quadratic else case.run.problem
+    problem = with_noise(case.quadratic, None) if case.is_quadratic else case.run.problem
     x = np.array(np.broadcast_to(problem.x0, (case.n, d)))
     found, slack, L3 = 0.0, 0.0, 0.0
     for t in range(PER_TAPE):

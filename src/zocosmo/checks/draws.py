@@ -1,6 +1,7 @@
 """What the tape draws: frequencies of supports and matchings."""
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def gap(case: Case, about: About) -> Iterator[Measurement]:
 
 
 def slowest(L: NDArray[Any]) -> NDArray[Any]:
-    """A unit eigenvector of λ₂; if λ₂ is degenerate, a generic one."""
+    """A unit eigenvector of λ₂; a generic one if λ₂ is degenerate."""
     values, vectors = np.linalg.eigh(L)
     alike = vectors[:, 1:][:, np.isclose(values[1:], values[1])]
     v: NDArray[Any] = alike @ (alike.T @ np.sqrt(np.arange(2.0, 2.0 + len(L))))
@@ -117,11 +118,9 @@ def _support_words(case: Case) -> str:
     return f"d={case.d} q={case.q}, {case.rule}, {owner.get(case.method.kind, 'common')}"
 
 
-def _matching_words(case: Case) -> str:
-    return case.on_schedule
-
-
 MARGINALS = Check("support marginal q/d", "eq:uut", why_not_supports, _support_words, marginals)
 COVERAGE = Check("coverage", "eq:coordinate_exposure_v24", why_not_supports, _support_words, covered)
-EDGES = Check("edge law P(e ∈ M)", "thm:edge_local_contraction", why_not_matchings, _matching_words, edges)
-GAP = Check("λ₂ of the matchings", "eq:edge_ring_gap", why_not_matchings, _matching_words, gap)
+EDGES = Check(
+    "edge law P(e ∈ M)", "thm:edge_local_contraction", why_not_matchings, attrgetter("on_schedule"), edges
+)
+GAP = Check("λ₂ of the matchings", "eq:edge_ring_gap", why_not_matchings, attrgetter("on_schedule"), gap)

@@ -1,7 +1,7 @@
 """Laws of the public schedules, written independently of the code that draws them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -41,23 +41,19 @@ class Cycle:
 def cycle_of(name: str, schedule: Schedule) -> Cycle | None:
     """The laws of a schedule by its name, or None if they are unknown."""
     n, edges = schedule.graph.n, schedule.graph.edges
-    if name == "complete":
-        return Cycle([complete_law(n)])
-    if name == "iid":
-        return Cycle([ring_law(n)])
-    if name == "alternating":
-        return Cycle([fixed_law(n, pairs) for pairs in ring_phases(n)])
-    if name == "round_robin":
-        return Cycle([fixed_law(n, pairs) for pairs in colour_classes(edges)])
-    if name == "maximal":
-        law = greedy_law(n, edges)
-        return None if law is None else Cycle([law])
     if isinstance(schedule, Listed):
         matchings, weights = schedule.listing.matchings, schedule.listing.weights
-        total = sum(weights)
-        chances = [Fraction(weight, total) for weight in weights]
+        chances = [Fraction(weight, sum(weights)) for weight in weights]
         return Cycle([Law.of(n, zip(matchings, chances, strict=True))])
-    return None
+    laws: dict[str, Callable[[], list[Law | None]]] = {
+        "complete": lambda: [complete_law(n)],
+        "iid": lambda: [ring_law(n)],
+        "alternating": lambda: [fixed_law(n, pairs) for pairs in ring_phases(n)],
+        "round_robin": lambda: [fixed_law(n, pairs) for pairs in colour_classes(edges)],
+        "maximal": lambda: [greedy_law(n, edges)],
+    }
+    known = [law for law in laws[name]() if law is not None] if name in laws else []
+    return Cycle(known) if known else None
 
 
 def colour_classes(edges: Sequence[Edge]) -> list[list[Edge]]:
@@ -66,9 +62,9 @@ def colour_classes(edges: Sequence[Edge]) -> list[list[Edge]]:
 
 
 def greedy_law(n: int, edges: Sequence[Edge]) -> Law | None:
-    """The law of maximal matchings that take edges in a uniform order, by enumerating partial matchings
+    """The law of greedy maximal matchings over edges in uniform order; None if there are too many matchings.
 
-    The next edge is uniform among those with both ends free. None if there are too many matchings.
+    Enumerates partial matchings: the next edge is uniform among those with both ends free.
     """
     level: dict[frozenset[Edge], Fraction] = {frozenset(): Fraction(1)}
     done: dict[frozenset[Edge], Fraction] = defaultdict(Fraction)

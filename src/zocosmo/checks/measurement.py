@@ -86,9 +86,8 @@ class About(NamedTuple):
     ) -> Measurement:
         if not error > max(floor, ROUNDING * max(abs(predicted), abs(measured))):  # all draws are equal
             same = math.isclose(predicted, measured, rel_tol=ROUNDING, abs_tol=max(floor, 1e-300))
-            return Measurement(
-                *self, AGREES if same else DISAGREES, predicted, measured, sign="==", note=note
-            )
+            verdict = AGREES if same else DISAGREES
+            return Measurement(*self, verdict, predicted, measured, sign="==", note=note)
         z, wide = among((measured - predicted) / error, many), -NormalDist().inv_cdf(0.025 / many)
         verdict = AGREES if abs(z) < MOST_Z else DISAGREES
         low, high = measured - wide * error, measured + wide * error

@@ -11,7 +11,7 @@ from zocosmo.checks.measurement import About, Measurement
 from zocosmo.theory import exact, stability
 from zocosmo.theory.law import Global
 
-ROUNDS = 40  # enough for all terms to matter, few enough that no small number of tapes decides the mean
+ROUNDS = 40  # all terms matter, and no few tapes dominate the mean
 UNSTABLE_ROUNDS = 8
 MOST_NODES = 16  # second moments of n nodes are n² × n² matrices
 MOST_UNKNOWNS = 2**18
@@ -39,22 +39,17 @@ def why_not_stable(case: Case) -> str:
 def arguments(case: Case) -> dict[str, Any]:
     """The arguments that `expectation` and `spectral_radius` share."""
     problem = case.quadratic
-    told: dict[str, Any] = {
-        "problem": exact.Quadratics(2 * problem.half, problem.b, float(problem.sigma)),
-        "q": case.q,
-        "beta": case.beta,
-    }
+    losses = exact.Quadratics(2 * problem.half, problem.b, float(problem.sigma))
+    told: dict[str, Any] = {"problem": losses, "q": case.q, "beta": case.beta}
     if case.on_matchings:
         return {**told, "law": case.cycle.laws, "coupling": case.coupling}
     return {**told, "law": Global(case.weights())}
 
 
 def radius_of(case: Case) -> float:
-    """Kept, because two rows need it and it takes a second."""
-    if "radius" not in case.found:
-        eta = case.method.eta_at(0)
-        case.found["radius"] = stability.spectral_radius(**arguments(case), eta=eta)
-    return float(case.found["radius"])
+    if case.radius is None:
+        case.radius = float(stability.spectral_radius(**arguments(case), eta=case.method.eta_at(0)))
+    return case.radius
 
 
 def stable(case: Case, about: About) -> Iterator[Measurement]:
@@ -65,10 +60,9 @@ def stable(case: Case, about: About) -> Iterator[Measurement]:
 
 def expected(case: Case, about: About) -> Iterator[Measurement]:
     """E F(x̄_T), then E disagreement: problem fixed, tapes and noise varied."""
-    told = arguments(case)
     rounds = min(case.plan.last, ROUNDS if radius_of(case) < 1 else UNSTABLE_ROUNDS)
     problem = case.quadratic
-    means = exact.expectation(**told, eta=case.method.eta_at, rounds=rounds, x0=problem.x0)
+    means = exact.expectation(**arguments(case), eta=case.method.eta_at, rounds=rounds, x0=problem.x0)
     F, apart = [], []
     for _, sim in case.simulated(rounds, problem=problem):
         now = sim.checkpoint()

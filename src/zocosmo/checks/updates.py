@@ -1,12 +1,13 @@
 """One round of estimates on quadratics, whose gradients are known: moments, disagreement, certificates."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.checks.case import Case, gradients, not_fresh, not_on_matchings, pairs_of, without_noise
+from zocosmo.checks.case import Case, gradients, not_fresh, not_on_matchings, pairs_of, with_noise
 from zocosmo.checks.check import Check
 from zocosmo.checks.draws import PER_TAPE
 from zocosmo.checks.measurement import About, Measurement
@@ -23,7 +24,7 @@ def why_not_pairs(case: Case) -> str:
         return why
     if not case.is_quadratic:
         return f"exact gradients are known of quadratics, not of {case.problem_kind}"
-    if case.known_cycle is None or not case.known_cycle.is_perfect:
+    if not case.is_perfect:
         return "needs perfect matchings; here nodes idle"
     return not_fresh(case)
 
@@ -39,13 +40,9 @@ def applied(case: Case, pairs: list[tuple[int, int]], a: NDArray[Any], t: NDArra
     return out
 
 
-def first_pairs(case: Case) -> list[tuple[int, int]]:
-    return pairs_of(case.world.schedule.partners(case.tape(), 0))
-
-
 def coupling_moments(case: Case, about: About) -> Iterator[Measurement]:
     """V and U at the start, over fresh directions of a fixed matching."""
-    problem, pairs = case.quadratic, first_pairs(case)
+    problem, pairs = case.quadratic, pairs_of(case.world.schedule.partners(case.tape(), 0))
     found = moments.pair_gradients(gradients(problem, problem.x0), pairs)
     a, rounds = np.asarray(found.a, float), np.arange(PER_TAPE * case.tapes)
     V, U = [], []
@@ -65,21 +62,18 @@ def coupling_moments(case: Case, about: About) -> Iterator[Measurement]:
 
 def disagreement_step(case: Case, about: About) -> Iterator[Measurement]:
     """From states that disagree, given each tape's matching; without noise, from zero momentum."""
-    problem = without_noise(case.quadratic)
+    problem = with_noise(case.quadratic, None)
     x = problem.x0 + case.spread_states() / 16
     g, eta = gradients(problem, x), case.method.eta_at(0) * (1 - case.beta)
-    kept: dict[tuple[Any, ...], float] = {}
 
-    def told(pairs: list[tuple[int, int]]) -> float:
-        key = tuple(pairs)
-        if key not in kept:
-            step = steps.disagreement_step(case.coupling, x, g, q=case.q, matching=pairs, eta=eta)
-            kept[key] = float(step.after)
-        return kept[key]
+    @cache
+    def told(pairs: tuple[tuple[int, int], ...]) -> float:
+        step = steps.disagreement_step(case.coupling, x, g, q=case.q, matching=list(pairs), eta=eta)
+        return float(step.after)
 
     predicted, measured = [], []
     for seeds, sim in case.simulated(1, x=x, problem=problem):
-        predicted += [told(pairs_of(row)) for row in case.partners(seeds, 0)]
+        predicted += [told(tuple(pairs_of(row))) for row in case.partners(seeds, 0)]
         measured.append(disagreement(sim.states(), sim.states().mean(axis=-2)))
     yield about.sampled(predicted, np.concatenate(measured), "from states that disagree, no noise")
 

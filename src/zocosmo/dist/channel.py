@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from zocosmo.channel import Channel, Index, Route, Values
+from zocosmo.channel import Channel, Index, Values
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
 from zocosmo.core.message import CODECS, Codec
@@ -21,7 +21,7 @@ from zocosmo.dist.seal import SEAL_BITS, Seal
 from zocosmo.dist.tree import Tree
 from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
 from zocosmo.graphs.slots import Slot
-from zocosmo.traffic import flood_hops
+from zocosmo.traffic import Route, flood_hops
 
 Link = tuple[int, int]
 

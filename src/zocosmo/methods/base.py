@@ -1,9 +1,9 @@
-"""What every method has: parameters, a state, public draws, and a step that asks slopes and mixes values."""
+"""What all methods share: parameters, states, public draws, and the step of a round."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -25,12 +25,33 @@ Values = NDArray[Any]
 Rounds = NDArray[np.int64]
 Shapes = tuple[tuple[int, int], ...]
 Rule = Literal["uniform", "balanced"]
+Limits = Mapping[str, Callable[[str, Any], Any]]  # parameter → a check of its name and value that may raise
 
 RULES: dict[str, SupportRule] = {"uniform": draw_support, "balanced": balanced_support}
+COUNT = partial(check_whole, least=1)  # a limit of parameters
+
+
+def check_number(
+    what: str,
+    value: Any,
+    least: float,
+    most: float = np.inf,
+    *,
+    open_below: bool = False,
+    open_above: bool = False,
+) -> None:
+    """Raise InputError unless the value is finite and between the bounds, or all values of an array are."""
+    low = np.greater if open_below else np.greater_equal
+    high = np.less if open_above or most == np.inf else np.less_equal
+    if not (np.all(low(value, least)) and np.all(high(value, most))):
+        bound = f"{'above' if open_below else 'at least'} {least:g}"
+        if most < np.inf:
+            bound += f" and {'below' if open_above else 'at most'} {most:g}"
+        raise InputError(f"{what} must be a finite number {bound}, got {value}")
 
 
 class World:
-    """What a method may know before the first round: the graph, the dimension, the schedule of matchings."""
+    """What a method knows before the first round: the graph, the dimension, the schedule of matchings."""
 
     def __init__(
         self,
@@ -41,8 +62,8 @@ class World:
         shapes: Shapes = (),
     ) -> None:
         self.graph, self.d = graph, d
-        self.shapes = shapes  # matrices that x is made of, one after the other; () where nobody knows
-        self.nodes = np.arange(graph.n) if nodes is None else nodes  # whose states are here, ascending
+        self.shapes = shapes  # of the matrices that x consists of, in its order; () if unknown
+        self.nodes = np.arange(graph.n) if nodes is None else nodes  # the nodes in this process, ascending
         self._chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)
         self.schedule_name = self._chosen if isinstance(self._chosen, str) else self._chosen.name
 
@@ -52,7 +73,7 @@ class World:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all nodes are here."""
+        """Whether all nodes are in this process."""
         return len(self.nodes) == self.graph.n
 
 
@@ -65,22 +86,18 @@ def default_schedule(graph: Graph) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """What the tape says about a round at the nodes that are here, n of them in what follows.
+    """What the tape gives for a round, for the n nodes in this process.
 
-    A method whose rounds draw more than a direction has a subclass with a field for each thing drawn: arrays,
-    directions, or tuples of these. `merge` is the one way to pick, join and stack them.
+    Methods that draw more than directions add fields in a subclass: arrays, directions, or tuples of these.
     """
 
-    u: Direction  # (…, 1 or n, q); (…, k, 1 or n, q) where a round has k of them
+    u: Direction  # (…, 1 or n, q); (…, k, 1 or n, q) if a round has k of them
 
     @classmethod
     def merge(
         cls, draws: "Sequence[Self]", how: Callable[[Sequence[Values]], Values], key: Key | None = None
     ) -> Self:
-        """One draw, each of whose arrays is what `how` makes of those of all draws.
-
-        With a key, each direction is known by it and by its place in the draw.
-        """
+        """One draw from several: `how` combines the arrays of each field. Directions get keys from `key`."""
         done: dict[int, Any] = {}  # two fields may hold the same object
         for place, (name, part) in enumerate(vars(draws[0]).items()):
             if id(part) not in done:
@@ -89,11 +106,11 @@ class Draw:
         return cls(**{name: done[id(part)] for name, part in vars(draws[0]).items()})
 
     def pick(self, change: Callable[[Values], Values], key: Key | None = None) -> Self:
-        """The part of many draws that `change` picks from the leading axes."""
+        """This draw with `change` applied to all arrays."""
         return self.merge([self], lambda arrays: change(arrays[0]), key)
 
     def of_type(self, dtype: np.dtype[Any]) -> Self:
-        """This draw, with the entries of its directions in the type of the states."""
+        """This draw with the signs of its directions in the type of the states."""
         done = {
             id(part): part.with_signs(part.signs.astype(dtype))
             for part in vars(self).values()
@@ -107,7 +124,7 @@ class Draw:
         return one if self.u.key is None else one.keyed((*self.u.key, k))
 
     def with_past(self, earlier: "Callable[[int], Draw]") -> "Draw":
-        """This draw, with access to earlier rounds. Methods that replay them override it."""
+        """This draw with access to earlier rounds, for methods that replay them."""
         return self
 
 
@@ -126,7 +143,7 @@ def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values],
 
 @dataclass(frozen=True, eq=False)
 class SharedDraw(Draw):
-    """Directions of the nodes here, and those of all nodes of the graph."""
+    """The directions of the nodes in this process, and of all nodes of the graph."""
 
     everyone: Direction
 
@@ -135,28 +152,32 @@ class State(NamedTuple):
     """What a node carries from round to round."""
 
     x: Values  # (…, n, d) states x_i
-    m: Values | None = None  # (…, n, d) sparse momentum m_i; None where β = 0
+    m: Values | None = None  # (…, n, d) sparse momentum m_i; None if β = 0
 
 
-Step = Generator[Query, Values, Any]  # asks for slopes, is sent them, returns the next state
+Step = Generator[Query, Values, Any]  # yields queries, receives slopes, returns the next state
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """Anything that can be compared, ours or a baseline.
 
-    `draw` is what peers rebuild from the tape; it takes many rounds and many tapes at once. `step` is one
-    round: it yields each `Query` to the driver, is sent the slopes, sends values over the channel, and may
-    overwrite the state it was given, but not before its first query: the caller may still checkpoint it. In a
-    batch of runs, numbers such as η are arrays that broadcast to (runs, n, d).
+    `draw` returns what all nodes rebuild from the tape, for many rounds and tapes at once. `step` is one
+    round: it yields each `Query`, receives the slopes, and sends values over the channel. It may overwrite
+    its state, but only after the first query: until then the caller may checkpoint it. In a batch of runs,
+    numbers such as η are arrays that broadcast to (runs, n, d).
     """
 
     kind: ClassVar[str]
-    codecs: ClassVar[tuple[str, ...]]  # that messages of this method can be charged under, default first
-    on_supports: ClassVar[bool] = False  # whether a step reads and writes states on supports alone
-    server: ClassVar[bool] = False  # whether it needs a node n that all others reach, and no links else
-    by_sign: ClassVar[bool] = False  # whether slopes say which way a step goes, and not how far
-    histories: ClassVar[tuple[str, ...]] = ()  # parts of the state with as many rows as rounds are remembered
+    codecs: ClassVar[tuple[str, ...]]  # that its messages can be charged under, default first
+    limits: ClassVar[Limits] = {  # checked with those of all base classes
+        "eta": partial(check_number, least=0),
+        "mu": partial(check_number, least=0, open_below=True),
+    }
+    on_supports: ClassVar[bool] = False  # steps read and write states on supports only
+    server: ClassVar[bool] = False  # nodes talk to a server, node n, and not to each other
+    by_sign: ClassVar[bool] = False  # a step depends on the sign of a slope, not on its size
+    histories: ClassVar[tuple[str, ...]] = ()  # parts of the state whose length depends on the round
 
     eta: float
     mu: float
@@ -166,11 +187,12 @@ class Method(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "codec", self.codec or self.codecs[0])
         check_known(f"codec of {self.kind}", self.codec, self.codecs)
-        check_number("eta", self.eta, 0)
-        check_number("mu", self.mu, 0, open_below=True)
+        limits = [vars(kind).get("limits", {}) for kind in reversed(type(self).__mro__)]
+        for name, check in (each for some in limits for each in some.items()):
+            check(name, getattr(self, name))
 
     def check(self, world: World) -> None:
-        """Refuse a world that this method cannot run in."""
+        """Raise InputError if this method cannot run in a world."""
         check_size(world.d, 1)
 
     def init(self, x: Values) -> Any:
@@ -178,27 +200,27 @@ class Method(ABC):
         return State(x)
 
     def size(self, t: int, d: int) -> int:
-        """How many coordinates the directions of round t have."""
+        """The number of coordinates drawn for each node in round t."""
         return d
 
     def stages(self, world: World) -> int:
-        """How many times a round waits for neighbours, one after the other; a server is waited for twice."""
+        """How many times in a row a round waits for messages: twice for a server."""
         if self.server:
             return 2
         return 1 if world.graph.n > 1 else 0
 
     def model(self, state: Any) -> Values:
-        """The point of each run at which F is measured, (…, d) in double: x̄ = mean_i x_i."""
+        """The point of each run at which F is measured, (…, d) in double precision: x̄ = mean_i x_i."""
         mean: Values = np.asarray(state.x, np.float64).mean(axis=-2)
         return mean
 
     @abstractmethod
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        """Public draws of rounds t, of shape (…,) like the tape."""
+        """The public draws of rounds t, which has shape (…,) like the tape."""
 
     @abstractmethod
     def step(self, t: int, state: Any, draw: Any, channel: Channel) -> Step:
-        """Round t: asks for slopes, mixes values, returns the next state."""
+        """Round t: ask for slopes, mix values, return the next state."""
 
     def eta_at(self, t: int) -> float:
         """η_t"""
@@ -206,26 +228,30 @@ class Method(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The parameters by name, as a config gives them."""
+        """The parameters by name, as in a config."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sparse(Method):
-    """Touches q coordinates a round, and may keep momentum on them   [eq:optional_subspace_momentum]"""
+class Compressed(Method):
+    """A method whose messages or steps have q of d coordinates."""
 
-    on_supports: ClassVar[bool] = True
+    limits: ClassVar = {"q": COUNT}
 
     q: int
-    beta: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("q", self.q, 1)
-        check_number("beta", self.beta, 0, 1, open_above=True)
 
     def check(self, world: World) -> None:
         check_size(world.d, self.q)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparse(Compressed):
+    """Changes q coordinates per round, and may keep momentum on them   [eq:optional_subspace_momentum]"""
+
+    limits: ClassVar = {"beta": partial(check_number, least=0, most=1, open_above=True)}
+    on_supports: ClassVar[bool] = True
+
+    beta: float = 0.0
 
     def init(self, x: Values) -> State:
         return State(x, zeros_like(x) if np.any(self.beta) else None)
@@ -241,31 +267,36 @@ class Sparse(Method):
         blended += (1 - self.beta) * g
         if np.ndim(self.beta) == 0:
             return blended
-        return np.where(self.beta == 0, g, blended)  # runs without momentum never meet 0 · inf
+        return np.where(self.beta == 0, g, blended)  # no 0 · inf in runs without momentum
+
+    def keep(self, u: Direction, m: Values | None, m_S: Values) -> Values | None:
+        """m⁺ = (I − P) m + P m_S, in place: entries off the support do not decay."""
+        return None if m is None else u.put(m, m_S, out=m)
 
 
-def keep(u: Direction, m: Values | None, m_S: Values) -> Values | None:
-    """m⁺ = (I − P) m + P m_S, in place: entries off the support are kept, not decayed."""
-    return None if m is None else u.put(m, m_S, out=m)
+class Ruled(Sparse):
+    """A sparse method with a rule for its supports."""
 
+    limits: ClassVar = {"rule": partial(check_known, known=RULES)}
+    rule: Rule  # each method declares this field after its own, since labels keep the order
 
-def ruled_size(rule: str, t: int, d: int, q: int) -> int:
-    """Coordinates of round t: q, but what is left of [d] in the last round of a balanced epoch."""
-    return q if rule == "uniform" else min(q, d - t % epoch_length(d, q) * q)
+    def size(self, t: int, d: int) -> int:
+        """q, or the rest of [d] in the last round of a balanced epoch."""
+        return self.q if self.rule == "uniform" else min(self.q, d - t % epoch_length(d, self.q) * self.q)
 
 
 def own_directions(world: World, tape: Tape, t: Rounds, q: int) -> Draw:
-    """A public direction for each node here, ids (t, i); all coordinates where q = d."""
+    """A public direction for each node in this process, ids (t, i); dense if q = d."""
     return Draw(_by_node(world, tape, t, q, world.nodes))
 
 
 def shared_directions(world: World, tape: Tape, t: Rounds, q: int) -> SharedDraw:
-    """`own_directions`, and those of all other nodes."""
+    """As `own_directions`, with those of all nodes of the graph."""
     return among(world, _by_node(world, tape, t, q, np.arange(world.graph.n)))
 
 
 def among(world: World, everyone: Direction) -> SharedDraw:
-    """The directions of the nodes here, out of those of all nodes."""
+    """The directions of all nodes, with those in this process picked out."""
     if world.is_whole:
         return SharedDraw(everyone, everyone)
     here = everyone.pick(lambda rows: rows if rows.ndim == 1 else rows[..., world.nodes, :])
@@ -277,22 +308,3 @@ def _by_node(world: World, tape: Tape, t: Rounds, q: int, nodes: NDArray[np.int6
     signs = draw_signs(tape, t, nodes, q=q)
     index = np.arange(q) if q == world.d else draw_support(tape, t, nodes, d=world.d, q=q).index
     return Direction(index, world.d, signs)
-
-
-def check_number(
-    what: str,
-    value: Any,
-    least: float,
-    most: float = np.inf,
-    *,
-    open_below: bool = False,
-    open_above: bool = False,
-) -> None:
-    """Refuse what is no finite number between two bounds; arrays of a batch are looked at as a whole."""
-    low = np.greater if open_below else np.greater_equal
-    high = np.less if open_above or most == np.inf else np.less_equal
-    if not (np.all(low(value, least)) and np.all(high(value, most))):
-        bound = f"{'above' if open_below else 'at least'} {least:g}"
-        if most < np.inf:
-            bound += f" and {'below' if open_above else 'at most'} {most:g}"
-        raise InputError(f"{what} must be a finite number {bound}, got {value}")

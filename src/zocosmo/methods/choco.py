@@ -1,21 +1,22 @@
-"""CHOCO-SGD (Koloskova, Stich, Jaggi 2019): what is mixed are compressed differences."""
+"""CHOCO-SGD: mix compressed differences of states (Koloskova, Stich, Jaggi 2019)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
-from zocosmo.core.support import check_size, draw_support
+from zocosmo.core.support import draw_support
 from zocosmo.core.tape import Tape
-from zocosmo.errors import check_known, check_whole
-from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number, own_directions
+from zocosmo.errors import check_known
+from zocosmo.methods.base import Compressed, Draw, Rounds, Step, Values, World, check_number, own_directions
 from zocosmo.methods.compressors import lift, mean_magnitude, rand_q, scaled_signs, top_q
 from zocosmo.oracle import Query, estimate
 
 PRIVATE = ("indexed", "plain", "delta", "entropy")
-CODECS_OF = {  # a support that depends on private values can never be left to the tape
+CODECS_OF = {  # the tape cannot give supports that depend on private values
     "top_k": PRIVATE,
     "rand_k": ("values", *PRIVATE),
     "sign": ("scaled_signs",),
@@ -24,7 +25,7 @@ CODECS_OF = {  # a support that depends on private values can never be left to t
 
 class ChocoState(NamedTuple):
     x: Values  # (…, n, d) states
-    x_hat: Values  # (…, n, d) what neighbours believe of them
+    x_hat: Values  # (…, n, d) the copies that neighbours have
     s: Values  # (…, n, d) Σ_j w_ij x̂_j
 
 
@@ -34,23 +35,23 @@ class ChocoDraw(Draw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choco(Method):
-    """CHOCO-SGD: each node tells its neighbours, compressed, how far they are from knowing its state
+class Choco(Compressed):
+    """CHOCO-SGD: each node sends the compressed difference between its state and its neighbours' copy
 
         y  = x − η ĝ
         Q  = C(y − x̂)
         x̂⁺ = x̂ + Q,   s⁺ = s + W Q
         x⁺ = y + γ (s⁺ − x̂⁺)
 
-    ĝ along a dense direction of each node's own. x̂ = s = the common start, which is public: the authors'
-    zeros, where they start. `top_k` and `rand_k` keep q entries as they are, `sign` a bit of each entry and
-    their mean magnitude; the compressor says how messages can be charged.
+    Each node estimates ĝ along its own dense direction. x̂ and s start at the public common start (the authors
+    start everything at 0). `top_k` and `rand_k` send q entries; `sign` sends a bit per entry and their mean
+    magnitude. The codecs depend on the compressor.
     """
 
     kind: ClassVar[str] = "choco"
     codecs: ClassVar[tuple[str, ...]] = (*PRIVATE, "values", "scaled_signs")
+    limits: ClassVar = {"gamma": partial(check_number, least=0)}
 
-    q: int
     gamma: float = 0.1
     compressor: Literal["top_k", "rand_k", "sign"] = "top_k"
 
@@ -58,14 +59,9 @@ class Choco(Method):
         check_known("compressor", self.compressor, CODECS_OF)
         object.__setattr__(self, "codecs", CODECS_OF[self.compressor])
         super().__post_init__()
-        check_whole("q", self.q, 1)
-        check_number("gamma", self.gamma, 0)
-
-    def check(self, world: World) -> None:
-        check_size(world.d, self.q)
 
     def init(self, x: Values) -> ChocoState:
-        known = np.broadcast_to(x[..., :1, :], x.shape)  # where all start, or where node 0 does
+        known = np.broadcast_to(x[..., :1, :], x.shape)  # the common start, or that of node 0
         return ChocoState(x, known.copy(), known.copy())
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> ChocoDraw:
@@ -85,7 +81,7 @@ class Choco(Method):
         return ChocoState(y + self.gamma * (s - x_hat), x_hat, s)
 
     def _exchange(self, v: Values, draw: ChocoDraw, channel: Channel) -> tuple[Values, Values]:
-        """Q = C(v) as its receivers read it, since the sender must use the same; and W Q."""
+        """Q = C(v) as receivers read it, which the sender uses too, and W Q."""
         if self.compressor == "sign":
             Q = scaled_signs(v, channel.as_read(mean_magnitude(v)))
             return Q, channel.mix(Q, price="scaled_signs")

@@ -1,16 +1,15 @@
 """Com-DSZO: error-compensated Top-q innovations   [appendix:com_dszo_definition]"""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
-from zocosmo.core.support import check_size
 from zocosmo.core.tape import Tape
-from zocosmo.errors import check_whole
-from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number, own_directions
+from zocosmo.methods.base import Compressed, Draw, Rounds, Step, Values, World, check_number, own_directions
 from zocosmo.methods.compressors import lift, top_q
 from zocosmo.oracle import Query, estimate
 
@@ -24,8 +23,8 @@ class ComDszoState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComDszo(Method):
-    """Com-DSZO: dense directions, Top-q of what peers have not heard yet   [eq:com_dszo_instantiation]
+class ComDszo(Compressed):
+    """Com-DSZO: dense directions, Top-q of what peers do not know yet   [eq:com_dszo_instantiation]
 
     X̂⁺ = X̂ + ψ Q
     B⁺ = B + ψ (I − W) Q
@@ -35,19 +34,10 @@ class ComDszo(Method):
 
     kind: ClassVar[str] = "com_dszo"
     codecs: ClassVar[tuple[str, ...]] = ("indexed", "plain", "delta", "entropy")
+    limits: ClassVar = dict.fromkeys(("psi", "gamma"), partial(check_number, least=0))
 
-    q: int
     psi: float = 0.5
     gamma: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("q", self.q, 1)
-        check_number("psi", self.psi, 0)
-        check_number("gamma", self.gamma, 0)
-
-    def check(self, world: World) -> None:
-        check_size(world.d, self.q)
 
     def init(self, x: Values) -> ComDszoState:
         zero = np.zeros_like(x)
@@ -60,7 +50,7 @@ class ComDszo(Method):
     def step(self, t: int, state: ComDszoState, draw: Draw, channel: Channel) -> Step:
         x, x_hat, b, at, values = state
         slope = yield Query(x, (draw.u,), self.mu)
-        sent, mixed = channel.mix_lifted(values, at)  # over a lossy wire the sender uses what was heard
+        sent, mixed = channel.mix_lifted(values, at)  # `sent` is what receivers read
         Q = lift(sent, at, channel.d)
         x_hat = x_hat + self.psi * Q
         b = b + self.psi * (Q - mixed)

@@ -1,4 +1,4 @@
-"""Compressors of other people's methods: what is left of a vector, and what a receiver makes of it."""
+"""Compressors of published methods, and how receivers read their output."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Index = NDArray[np.int64]
 
 
 def top_q(v: Values, q: int) -> tuple[Index, Values]:
-    """Exactly q entries of largest magnitude, ties to the lowest index, in ascending order: (index, values).
+    """The q entries of largest magnitude in ascending order, ties to the lower index: (index, values).
 
     >>> top_q(np.array([1.0, -3.0, 3.0, -3.0]), 2)[0].tolist()
     [1, 2]
@@ -27,8 +27,8 @@ def top_q(v: Values, q: int) -> tuple[Index, Values]:
 def rand_q(v: Values, index: Index, *, unbiased: bool) -> Values:
     """The entries of v on a uniform support, (…, q) of (…, d).
 
-    As they are, they are a contraction: E‖C(v) − v‖² = (1 − q/d) ‖v‖². Times d/q they are `unbiased`:
-    E C(v) = v, at a variance of (d/q − 1) ‖v‖².
+    Unscaled they are a contraction: E‖C(v) − v‖² = (1 − q/d) ‖v‖². Scaled by d/q they are `unbiased`,
+    E C(v) = v, with variance (d/q − 1) ‖v‖².
     """
     entries = np.take_along_axis(v, index, axis=-1)
     return entries * (v.shape[-1] / index.shape[-1]) if unbiased else entries
@@ -41,9 +41,9 @@ def mean_magnitude(v: Values) -> Values:
 
 
 def scaled_signs(v: Values, scale: Values) -> Values:
-    """scale · sign(v); sign(0) = +1, since a bit has two values.
+    """scale · sign(v) with sign(0) = +1, so that a bit can hold it.
 
-    With scale ‖v‖₁/d a contraction: ‖C(v) − v‖² = ‖v‖² − ‖v‖₁²/d.
+    With scale ‖v‖₁/d it is a contraction: ‖C(v) − v‖² = ‖v‖² − ‖v‖₁²/d.
 
     >>> v = np.array([3.0, 0.0, -6.0])
     >>> scaled_signs(v, mean_magnitude(v)).tolist()
@@ -60,7 +60,7 @@ def lift(values: Values, index: Index, d: int) -> Values:
 
 
 def mean_of_nodes(v: Values) -> Values:
-    """(1/n) Σ_i v_i as a server adds it up, in ascending order: (…, 1, d) of (…, n, d)."""
+    """(1/n) Σ_i v_i, added in ascending order of nodes: (…, 1, d) of (…, n, d)."""
     total = v[..., :1, :].copy()
     for i in range(1, v.shape[-2]):
         total += v[..., i : i + 1, :]
@@ -68,8 +68,17 @@ def mean_of_nodes(v: Values) -> Values:
     return total
 
 
+def weighted_sum(scalars: Values, z: Values) -> Values:
+    """Σ_k s_k z_k, added in ascending order of k: (…, d) of scalars (…, K) and z (…, K, d)."""
+    z = z.astype(scalars.dtype, copy=False)
+    total: Values = scalars[..., :1] * z[..., 0, :]
+    for k in range(1, scalars.shape[-1]):
+        total += scalars[..., k, None] * z[..., k, :]
+    return total
+
+
 def union(index: Index, d: int) -> NDArray[np.bool_]:
-    """Which of d coordinates at least one node has: (…, 1, d) of (…, n, q)."""
+    """Which of d coordinates are in the index of at least one node: (…, 1, d) of (…, n, q)."""
     flat = index.reshape(*index.shape[:-2], 1, -1)
     named = np.zeros((*flat.shape[:-1], d), bool)
     np.put_along_axis(named, flat, True, axis=-1)

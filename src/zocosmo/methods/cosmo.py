@@ -1,4 +1,4 @@
-"""ZO-COSMO with one global support in a round."""
+"""ZO-COSMO with one global support per round."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,35 +8,27 @@ import numpy as np
 from zocosmo.channel import Channel
 from zocosmo.core.support import draw_direction
 from zocosmo.core.tape import Tape
-from zocosmo.errors import check_known, check_whole
-from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Sparse, State, Step, World, keep, ruled_size
+from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, Ruled, State, Step, World
 from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cosmo(Sparse):
+class Cosmo(Ruled):
     """ZO-COSMO, one global support: all neighbours mix q values   [alg:zo_cosmo]
 
         m⁺ = (I − P) m + P (β m + (1 − β) ĝ)
         y  = x − η P m⁺
-        x⁺ = (I − P) y + P W y,   W^passes where several passes are paid for
+        x⁺ = (I − P) y + P W y,   W^passes with several passes
 
-    ĝ lives on S, so y differs from x only there and the subscript _S below loses nothing.
+    ĝ is 0 off S, so y differs from x only on S, and the step below computes values on S only.
     """
 
     kind: ClassVar[str] = "cosmo"
     codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
+    limits: ClassVar = {"passes": COUNT}
 
     passes: int = 1
     rule: Rule = "uniform"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("passes", self.passes, 1)
-        check_known("rule", self.rule, RULES)
-
-    def size(self, t: int, d: int) -> int:
-        return ruled_size(self.rule, t, d, self.q)
 
     def stages(self, world: World) -> int:
         return self.passes * super().stages(world)
@@ -52,4 +44,4 @@ class Cosmo(Sparse):
         y_S = u.restrict(x) - self.eta_at(t) * m_S  # line 6
         for _ in range(self.passes):
             y_S = channel.mix(y_S, u)  # lines 7–10: q values on each link
-        return State(u.put(x, y_S, out=x), keep(u, m, m_S))
+        return State(u.put(x, y_S, out=x), self.keep(u, m, m_S))

@@ -1,4 +1,4 @@
-"""How the step size changes over the rounds: η_t = η · factor(t)."""
+"""Step size schedules: η_t = η · factor(t)."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from zocosmo.errors import InputError, check_whole
 
 
 class Decay(Protocol):
-    """A factor for each round; all nodes know it."""
+    """A public factor for each round."""
 
     kind: ClassVar[str]
 
@@ -27,7 +27,7 @@ class Constant:
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """The step times `by` from round `at` on."""
+    """The step is multiplied by `by` from round `at` on."""
 
     kind: ClassVar[str] = "drop"
     at: int
@@ -60,7 +60,7 @@ class Cosine:
 
 @dataclass(frozen=True, kw_only=True)
 class InverseSqrt:
-    """1/√(1 + t/after): the rate of the theory, flat for the first `after` rounds."""
+    """1/√(1 + t/after): the rate of the theory, nearly flat for the first `after` rounds."""
 
     kind: ClassVar[str] = "inverse_sqrt"
     after: int = 1
@@ -74,7 +74,7 @@ class InverseSqrt:
 
 def _check_factor(what: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise InputError(f"{what} is a factor between 0 and 1, got {value}")
+        raise InputError(f"{what} must be between 0 and 1, got {value}")
 
 
 DECAYS: dict[str, type] = {each.kind: each for each in (Constant, Drop, Cosine, InverseSqrt)}

@@ -11,7 +11,7 @@ from zocosmo.oracle import Query, estimate
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(Method):
-    """Dense ZO-DSGD: each node a dense direction of its own, all d values to all neighbours
+    """Dense ZO-DSGD: each node draws its own dense direction and sends all d values to all neighbours
 
     y_i = x_i − η ĝ_i
     x⁺  = W y

@@ -1,6 +1,7 @@
 """Edge-local ZO-COSMO: a public matching, and a support for each of its pairs."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from zocosmo.core.coupling import COUPLINGS
 from zocosmo.core.tape import Tape
 from zocosmo.errors import GraphError, check_known
 from zocosmo.graphs.matching import Partners
-from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Sparse, State, Step, World, keep, ruled_size
+from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Ruled, State, Step, World
 from zocosmo.oracle import Query, estimate
 
 
@@ -20,36 +21,27 @@ class EdgeLocalDraw(Draw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeLocal(Sparse):
+class EdgeLocal(Ruled):
     """Edge-local ZO-COSMO: each pair of a matching averages on its own support   [alg:edge_local_cosmo]
 
         for e = {i, j} in M_t:   m⁺, y as in ZO-COSMO on S_e
                                  x_i⁺ = x_j⁺ = (y_i + y_j) / 2 on S_e
 
-    `coupling` says what pairs share: G support and signs, S the support, I nothing. Idle nodes keep all.
+    `coupling` is what pairs share: G support and signs, S the support, I nothing. Idle nodes do not change.
     """
 
     kind: ClassVar[str] = "edge_local"
     codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
+    limits: ClassVar = {"coupling": partial(check_known, known=COUPLINGS)}
 
     coupling: Literal["G", "S", "I"] = "I"
     rule: Rule = "uniform"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_known("coupling", self.coupling, COUPLINGS)
-        check_known("rule", self.rule, RULES)
-
     def check(self, world: World) -> None:
         super().check(world)
         if world.graph.n < 2:
-            raise GraphError(
-                "edge_local pairs nodes and needs at least 2 of them; use cosmo for a single node"
-            )
-        _ = world.schedule  # refuses a graph that it does not fit
-
-    def size(self, t: int, d: int) -> int:
-        return ruled_size(self.rule, t, d, self.q)
+            raise GraphError("edge_local needs at least 2 nodes; use cosmo for a single node")
+        _ = world.schedule  # raises if the schedule does not fit the graph
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> EdgeLocalDraw:
         partners = world.schedule.partners(tape, t)  # line 3
@@ -70,4 +62,4 @@ class EdgeLocal(Sparse):
         if not everyone:
             y_S = np.where(active[..., None], y_S, x_S)
             m_S = m_S if m is None else np.where(active[..., None], m_S, u.restrict(m))
-        return State(u.put(x, y_S, out=x), keep(u, m, m_S))
+        return State(u.put(x, y_S, out=x), self.keep(u, m, m_S))

@@ -1,4 +1,4 @@
-"""FeedSign: one bit up, one bit down."""
+"""FeedSign: one bit up, one bit down (Cai et al. 2025)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,14 +15,13 @@ from zocosmo.oracle import Query
 
 @dataclass(frozen=True, kw_only=True)
 class FeedSign(Method):
-    """FeedSign: nodes vote on one shared Gaussian direction, all follow the majority (Cai et al. 2025)
+    """FeedSign: nodes vote on one shared Gaussian direction and follow the majority (Cai et al. 2025)
 
         v_i = sign of the slope of f_i along z_t        v = sign Σ_i v_i
         x⁺  = x − η v z_t
 
-    A bit has no third value: slopes of 0 and ties of an even n count as +1. That favours nothing, since −z is
-    as likely as z and leaves a tie a tie. The round is the seed; the length of a step is η‖z‖ whatever the
-    slopes are, so η must fall for x to settle.
+    Slopes of 0 and ties of an even n count as +1, which adds no bias: −z is as likely as z, and a tie stays a
+    tie. The round is the seed. A step has length η‖z‖ for any slopes, so η must decay for x to converge.
     """
 
     kind: ClassVar[str] = "feedsign"
@@ -38,7 +37,7 @@ class FeedSign(Method):
         x, u = state.x, draw.u
         slope = yield Query(x, (u,), self.mu)
         votes = channel.up(np.where(slope < 0, -1, 1).astype(x.dtype), price="votes")
-        total = votes.sum(axis=-2, keepdims=True)  # whole numbers: no order of adding them rounds
+        total = votes.sum(axis=-2, keepdims=True)  # sums of ±1 are exact in any order
         vote = channel.down(np.where(total < 0, -1, 1).astype(x.dtype), price="votes")
         x -= self.eta_at(t) * (vote * u.signs.astype(x.dtype, copy=False))
         return State(x)

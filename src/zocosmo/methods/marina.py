@@ -1,7 +1,8 @@
-"""MARINA (Gorbunov, Burlachenko, Li, Richtárik 2021): compressed differences of gradients, with refreshes."""
+"""MARINA: compressed differences of gradients, with refreshes (Gorbunov et al. 2021)."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -9,19 +10,19 @@ from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.normals import uniforms
-from zocosmo.core.support import Direction, check_size, draw_signs, draw_support
+from zocosmo.core.support import Direction, draw_signs, draw_support
 from zocosmo.core.tape import Tape
-from zocosmo.errors import check_whole
-from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World, check_number
+from zocosmo.methods.base import COUNT, Compressed, Draw, Rounds, Step, Values, World, check_number
 from zocosmo.methods.compressors import lift, mean_of_nodes, rand_q, union
+from zocosmo.methods.server import Served
 from zocosmo.oracle import Query, estimate
 
-Probability = Annotated[float, "of public coins: runs of one batch share it"]
+Probability = Annotated[float, "of public coins, so runs of one batch share it"]
 
 
 class MarinaState(NamedTuple):
-    x: Values  # (…, n, d) models, all alike
-    g: Values  # (…, n, d) the estimate they step by, all alike
+    x: Values  # (…, n, d) models, all equal
+    g: Values  # (…, n, d) the gradient estimate, all equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,43 +34,30 @@ class MarinaDraw(Draw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marina(Method):
-    """MARINA: nodes send how their estimates differ at two points, Rand-q, and now and then all of them
+class Marina(Served, Compressed):
+    """MARINA: nodes send Rand-q of the difference of estimates at two points, and sometimes a full estimate
 
         x⁺ = x − η g
         g⁺ = (1/n) Σ_i ĝ_i(x⁺)                              with probability `refresh`, and in round 0
         g⁺ = g + (1/n) Σ_i (d/q) P_i (ĝ_i(x⁺) − ĝ_i(x))      otherwise
 
-    ĝ_i averages two-query estimates along `directions` dense directions; both points see the same of them,
-    and the same sample. The tape gives coins and supports. A round costs 2 queries a direction at x⁺, and
-    without a refresh 2 more at x. The server answers on the union of the supports.
+    ĝ_i averages two-query estimates along `directions` dense directions; both points use the same directions
+    and sample. Coins and supports come from the tape. A round costs 2 queries per direction at x⁺, and 2 more
+    at x if it is not a refresh. The server answers on the union of the supports.
     """
 
     kind: ClassVar[str] = "marina"
     codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
-    server: ClassVar[bool] = True
+    limits: ClassVar = {"refresh": partial(check_number, least=0, most=1), "directions": COUNT}
 
-    q: int
     refresh: Probability = 0.05
     directions: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("q", self.q, 1)
-        check_number("refresh", self.refresh, 0, 1)
-        check_whole("directions", self.directions, 1)
-
-    def check(self, world: World) -> None:
-        check_size(world.d, self.q)
 
     def init(self, x: Values) -> MarinaState:
         return MarinaState(x, np.zeros_like(x))
 
     def size(self, t: int, d: int) -> int:
         return self.directions * d + self.q
-
-    def model(self, state: MarinaState) -> Values:
-        return np.asarray(state.x[..., 0, :], np.float64)  # all are the server's
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> MarinaDraw:
         d, k, nodes = world.d, self.directions, world.nodes
@@ -97,7 +85,7 @@ class Marina(Method):
     def _estimates(
         self, x: Values, y: Values, draw: MarinaDraw
     ) -> Generator[Query, Values, tuple[Values, Values]]:
-        """ĝ(y) and, where it is used, ĝ(y) − ĝ(x), summed over the directions in order."""
+        """ĝ(y) and, if any run uses it, ĝ(y) − ĝ(x): means over the directions, added in order."""
         whole, change, sparse = np.zeros_like(y), np.zeros_like(y), draw.sparse
         both = bool(np.any(sparse))
         for k in range(self.directions):

@@ -1,4 +1,4 @@
-"""ZO-MARINA-type: sparse rounds with a dense one now and then   [alg:appendix_marina_like]"""
+"""ZO-MARINA-type: sparse rounds with a dense round every `period`   [alg:appendix_marina_like]"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,39 +7,34 @@ import numpy as np
 
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
-from zocosmo.errors import GraphError, check_whole
-from zocosmo.methods.base import Rounds, SharedDraw, Sparse, State, Step, World, keep, shared_directions
+from zocosmo.errors import GraphError
+from zocosmo.methods.base import COUNT, Rounds, SharedDraw, Sparse, State, Step, World, shared_directions
 from zocosmo.oracle import Query, estimate
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarinaType(Sparse):
-    """ZO-MARINA-type: everyone applies everyone's update; a dense round every `period`
+    """ZO-MARINA-type: all nodes apply all updates; a dense round every `period`
 
         h_i = P_i m_i⁺,  |S_i| = d if t mod K = 0 else q
         x⁺  = x − (η/N) Σ_j h_j
 
-    Replicas that start alike stay alike to the bit, so it aggregates updates and mixes no states; it has the
-    pattern of MARINA and not its guarantee. Complete graphs only.
+    Nodes that start equal stay bit-identical: updates are aggregated and states are not mixed. It has the
+    pattern of MARINA but not its guarantee. Complete graphs only.
     """
 
     kind: ClassVar[str] = "marina_type"
     codecs: ClassVar[tuple[str, ...]] = ("indexed", "values", "plain", "delta", "entropy")
-    on_supports: ClassVar[bool] = False  # it adds up what all of them change
+    limits: ClassVar = {"period": COUNT}
+    on_supports: ClassVar[bool] = False  # it changes the supports of all nodes
 
     period: int = 25
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("period", self.period, 1)
 
     def check(self, world: World) -> None:
         super().check(world)
         n = world.graph.n
         if len(world.graph.edges) != n * (n - 1) // 2:
-            raise GraphError(
-                f"marina_type sends to all nodes and needs a complete graph, got {world.graph!r}"
-            )
+            raise GraphError(f"marina_type needs a complete graph, got {world.graph!r}")
 
     def size(self, t: int, d: int) -> int:
         return d if t % self.period == 0 else self.q
@@ -53,8 +48,8 @@ class MarinaType(Sparse):
         m_S = self.blend(u, m, estimate(u, slope))
         h = channel.everyone(m_S, u, draw.everyone, over="links")
         index, total = np.broadcast_to(draw.everyone.index, h.shape), np.zeros_like(x[..., 0, :])
-        for j in range(h.shape[-2]):  # everyone adds in the same order
+        for j in range(h.shape[-2]):  # all nodes add in the same order
             at = index[..., j, :]
             np.put_along_axis(total, at, np.take_along_axis(total, at, -1) + h[..., j, :], axis=-1)
         x -= (self.eta_at(t) / h.shape[-2]) * total[..., None, :]
-        return State(x, keep(u, m, m_S))
+        return State(x, self.keep(u, m, m_S))

@@ -1,8 +1,9 @@
-"""A vector as matrices, one after the other, and low-rank subspaces of them from the tape."""
+"""A vector as a sequence of matrices, and public low-rank subspaces of them."""
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +11,18 @@ from numpy.typing import NDArray
 from zocosmo.core.normals import normals
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError
-from zocosmo.methods.base import Rounds, Shapes, Values, World
+from zocosmo.methods.base import COUNT, Method, Rounds, Shapes, Values, World
 
 
 class Factors(NamedTuple):
-    """A subspace of rows × cols matrices: the columns of U and V, each lying in a row here."""
+    """A subspace of rows × cols matrices; the columns of U and V are stored as rows."""
 
     U: Values  # (…, r, rows)
     V: Values  # (…, r, cols)
 
 
 def near_square(d: int) -> tuple[int, int]:
-    """d = rows · cols with the most rows that are no more than columns.
+    """The factors rows ≤ cols of d that are closest to each other.
 
     >>> near_square(128), near_square(36), near_square(7)
     ((8, 16), (6, 6), (1, 7))
@@ -31,12 +32,26 @@ def near_square(d: int) -> tuple[int, int]:
 
 
 def shapes_of(world: World) -> Shapes:
-    """The matrices that x is made of, where the problem knows them; else one, as square as d allows."""
+    """The matrices that x consists of, or one as square as d allows if the problem does not know them."""
     if not world.shapes:
         return (near_square(world.d),)
     if (size := sum(rows * cols for rows, cols in world.shapes)) != world.d:
-        raise InputError(f"matrices of {size} entries in all do not make up d = {world.d}; correct `shapes`")
+        raise InputError(f"`shapes` has {size} entries in all, but d = {world.d}; correct `shapes`")
     return world.shapes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRank(Method):
+    """A method whose directions lie in public subspaces of rank r of each matrix."""
+
+    limits: ClassVar = {"rank": COUNT, "refresh": COUNT}
+
+    rank: int
+    refresh: int = 1000
+
+    def check(self, world: World) -> None:
+        super().check(world)
+        shapes_of(world)
 
 
 def draw_factors(
@@ -48,13 +63,13 @@ def draw_factors(
     *,
     orthonormal: bool = False,
 ) -> list[Factors]:
-    """U and V of each matrix in rounds t, alike at all nodes and renewed every `refresh` rounds
+    """U and V of each matrix in rounds t, the same at all nodes and redrawn every `refresh` rounds.
 
-    Standard normals of the tape, ids (⌊t / refresh⌋, matrix, side); with `orthonormal` the Q of their QR.
-    Rounds that share a subspace share the work. LAPACK may give other last bits on another machine.
+    Standard normals of the tape, ids (⌊t / refresh⌋, matrix, side); with `orthonormal` the Q of their QR,
+    whose last bits may differ between machines (LAPACK). Each subspace is computed once.
     """
     times, at = np.unique(np.asarray(t) // refresh, return_inverse=True)
-    axes = max(np.ndim(t), len(tape.shape))  # as many of both
+    axes = max(np.ndim(t), len(tape.shape))
     tape = tape[(None,) * (axes - len(tape.shape))]
     where = at.reshape((1,) * (axes - np.ndim(t)) + np.shape(t) + (1, 1))
 
@@ -75,7 +90,7 @@ def draw_factors(
 def low_rank(factors: Factors, A: NDArray[Any]) -> Values:
     """The entries of U A Vᵀ, (…, rows · cols), in r · rows · cols multiplications.
 
-    Sums run over columns one after the other: a matrix product may round as its company does.
+    Columns are added one by one: the rounding of a matrix product may depend on the batch.
     """
     U, V = factors
     inner = A[..., :, 0, None] * V[..., None, 0, :]

@@ -1,4 +1,4 @@
-"""MEERKAT: seed–scalar rounds on one sparse support that is chosen once (Ran et al. 2026)."""
+"""MEERKAT: seed–scalar rounds on one fixed sparse support (Ran et al. 2026)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -8,79 +8,57 @@ from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.normals import normals
-from zocosmo.core.support import Direction, check_size
+from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
-from zocosmo.errors import check_whole
-from zocosmo.methods.base import Draw, Method, Rounds, Step, Values, World
+from zocosmo.methods.base import COUNT, Compressed, Rounds, Step, Values, World
 from zocosmo.methods.compressors import top_q
-from zocosmo.methods.server import average, check_participants, participants
+from zocosmo.methods.server import ActiveDraw, Federated, average, participants
 from zocosmo.oracle import Query
 
 
 class MeerkatState(NamedTuple):
-    x: Values  # (…, n, d) states, alike where they start alike
-    support: NDArray[np.int64]  # (…, 1, q) the only coordinates that move; 0…q−1 until they are chosen
-
-
-@dataclass(frozen=True, eq=False)
-class MeerkatDraw(Draw):
-    active: NDArray[np.bool_] | None  # (…, n) who takes part; None: all
+    x: Values  # (…, n, d) states, equal if they start equal
+    support: NDArray[np.int64]  # (…, 1, q) the coordinates that move; 0…q−1 until round 0 chooses them
 
 
 @dataclass(frozen=True, kw_only=True)
-class Meerkat(Method):
-    """MEERKAT: round 0 chooses q coordinates for good, and all others move on them along shared normals
+class Meerkat(Federated, Compressed):
+    """MEERKAT: round 0 chooses q coordinates; later rounds move on them along shared Gaussian directions
 
         t = 0:  g = mean_k mean_i s_ik u_k   over C dense sign vectors u_k;   S = Top_q(g²);   x stays
-        t > 0:  y_i ← y_i − η s_ik z_k       k = 1…K at home, from y_i = x, z_k ~ N(0, P_S)
+        t > 0:  y_i ← y_i − η s_ik z_k       k = 1…K local steps, from y_i = x, z_k ~ N(0, P_S)
                 x⁺ = x − η Σ_k mean_i(s_ik) z_k
 
-    Scalars go up from those who take part, their averages down to all: models never part. The authors
-    calibrate by gradients on public data; queries alone allow two-query estimates, and signs, since u_j² = 1
-    adds no noise of its own. Stopping nodes early along their virtual paths (MEERKAT-VP) is left out.
+    Participants send scalars up; their averages go down to all nodes, so models stay equal. The authors
+    calibrate with gradients on public data; here two-query estimates replace them, along signs, as u_j² = 1
+    adds no noise. Early stopping of nodes (MEERKAT-VP) is not implemented.
     """
 
     kind: ClassVar[str] = "meerkat"
     codecs: ClassVar[tuple[str, ...]] = ("seed_scalar", "values")
-    server: ClassVar[bool] = True
+    limits: ClassVar = {"calibration": COUNT, "local_steps": COUNT}
 
-    q: int
     calibration: int = 64
     local_steps: int = 1
     participants: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("q", self.q, 1)
-        check_whole("calibration", self.calibration, 1)
-        check_whole("local_steps", self.local_steps, 1)
-        check_whole("participants", self.participants)
-
-    def check(self, world: World) -> None:
-        check_size(world.d, self.q)
-        check_participants(self.participants, world.graph.n)
 
     def init(self, x: Values) -> MeerkatState:
         return MeerkatState(x, np.broadcast_to(np.arange(self.q), (*x.shape[:-2], 1, self.q)).copy())
 
     def size(self, t: int, d: int) -> int:
         later = self.local_steps * self.q
-        return later if t else later + self.calibration * d  # more than any other, so round 0 is drawn alone
+        return later if t else later + self.calibration * d  # differs, so round 0 is drawn separately
 
-    def model(self, state: MeerkatState) -> Values:
-        """Any node's: they are alike."""
-        return np.asarray(state.x[..., 0, :], np.float64)
-
-    def draw(self, world: World, tape: Tape, t: Rounds) -> MeerkatDraw:
+    def draw(self, world: World, tape: Tape, t: Rounds) -> ActiveDraw:
         active = participants(tape, t, world.graph.n, self.participants)
         tape, t = tape[..., None, None], np.asarray(t)[..., None, None]
         if t.max() == 0:
             signs = tape.coins("calibration", t, np.arange(self.calibration)[:, None]).signs(world.d)
-            return MeerkatDraw(Direction(np.arange(world.d), world.d, signs), active)
+            return ActiveDraw(Direction(np.arange(world.d), world.d, signs), active)
         z = normals(tape, "normal", t, np.arange(self.local_steps)[:, None], size=self.q)
-        return MeerkatDraw(Direction(np.arange(self.q), world.d, z), active)  # the state knows where they lie
+        return ActiveDraw(Direction(np.arange(self.q), world.d, z), active)  # the state has the support
 
-    def step(self, t: int, state: MeerkatState, draw: MeerkatDraw, channel: Channel) -> Step:
+    def step(self, t: int, state: MeerkatState, draw: ActiveDraw, channel: Channel) -> Step:
         if t == 0:
             return (yield from self._calibrate(state, draw, channel))
         x, support = state
@@ -89,7 +67,7 @@ class Meerkat(Method):
         y, slopes = x, []
         for k in range(K):
             slopes.append((yield Query(y, (z[k],), self.mu, draw.active)))
-            if k + 1 < K:  # the last one would be thrown away
+            if k + 1 < K:  # the last local state is not used
                 y = along(y, z[k], eta * slopes[k])
         told = channel.up(np.concatenate(slopes, axis=-1), draw.active, price="values", of=K)
         s = channel.down(average(told, draw.active), of=K)
@@ -97,8 +75,8 @@ class Meerkat(Method):
             x = along(x, z[k], eta * s[..., k, None])
         return MeerkatState(x, support)
 
-    def _calibrate(self, state: MeerkatState, draw: MeerkatDraw, channel: Channel) -> Step:
-        """Round 0: slopes along C dense directions up, from all that take part; q coordinates down, once."""
+    def _calibrate(self, state: MeerkatState, draw: ActiveDraw, channel: Channel) -> Step:
+        """Round 0: participants send slopes along C dense directions; the server sends q coordinates once."""
         C = self.calibration
         slopes = yield Query(state.x, tuple(draw.one(k) for k in range(C)), self.mu, draw.active)
         told = channel.up(slopes, draw.active, of=C)

@@ -1,4 +1,4 @@
-"""MeZO: forward passes alone, along Gaussian directions (Malladi et al. 2023)."""
+"""MeZO: two forward passes along a Gaussian direction (Malladi et al. 2023)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,9 +16,9 @@ from zocosmo.oracle import Query, estimate
 
 @dataclass(frozen=True, kw_only=True)
 class Alone(Method):
-    """A method of single nodes: each goes its own way, sends nothing and waits for nobody."""
+    """A method of single nodes, which send nothing."""
 
-    codecs: ClassVar[tuple[str, ...]] = ("values",)  # of messages that are never sent
+    codecs: ClassVar[tuple[str, ...]] = ("values",)  # required, but never charged
 
     def stages(self, world: World) -> int:
         return 0
@@ -26,12 +26,12 @@ class Alone(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Mezo(Alone):
-    """MeZO: each node for itself, along a dense Gaussian of its own
+    """MeZO: each node by itself, along its own dense Gaussian direction
 
         s  = [f(x + μz) − f(x − μz)] / 2μ,   z ~ N(0, I)
         x⁺ = x − η s z
 
-    z comes from the tape, so the scalars s and the seed are the whole run; n nodes are n runs.
+    z comes from the tape, so the seed and the scalars s determine the run; n nodes are n runs.
     """
 
     kind: ClassVar[str] = "mezo"
@@ -47,7 +47,7 @@ class Mezo(Alone):
 
 
 def own_normals(world: World, tape: Tape, t: Rounds, nodes: NDArray[np.int64] | None = None) -> Direction:
-    """A dense Gaussian for each node here, ids (t, i), or for each of `nodes`."""
+    """A dense Gaussian for each of `nodes`, ids (t, i); by default the nodes in this process."""
     whose = world.nodes if nodes is None else nodes
     z = normals(tape[..., None], "normal", np.asarray(t)[..., None], whose, size=world.d)
     return Direction(np.arange(world.d), world.d, z)

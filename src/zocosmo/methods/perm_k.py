@@ -1,45 +1,36 @@
-"""PermK (Szlendak, Tyurin, Richtárik 2021): supports that divide the coordinates among the nodes."""
+"""PermK: supports that partition the coordinates among the nodes (Szlendak, Tyurin, Richtárik 2021)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Tape
-from zocosmo.methods.base import Draw, Method, Rounds, State, Step, Values, World
+from zocosmo.methods.base import Rounds, State, Step, World
 from zocosmo.methods.compressors import lift, mean_of_nodes
+from zocosmo.methods.server import ActiveDraw, Served
 from zocosmo.oracle import Query
 
 
-@dataclass(frozen=True, eq=False)
-class PermKDraw(Draw):
-    active: NDArray[np.bool_] | None  # (…, n) who has a block; None: all
-
-
 @dataclass(frozen=True, kw_only=True)
-class PermK(Method):
-    """PermK: a public permutation of the coordinates, cut into a block for each node
+class PermK(Served):
+    """PermK: a public permutation of the coordinates, cut into one block per node
 
         ĝ_i = n · slope_i · ε on block i
         x⁺  = x − (η/n) Σ_i ĝ_i
 
-    Block i is π[⌊(id + r)/n⌋ : ⌊((i+1)d + r)/n⌋] with r uniform below n: sizes differ by at most one, and a
-    node has each coordinate with chance 1/n whatever n and d, so that E ĝ_i = ∇F_i, with the authors' factor
-    n (d/q where n divides d). Where d < n, n − d nodes have no block in a round, and neither ask nor send.
+    Block i is π[⌊(id + r)/n⌋ : ⌊((i+1)d + r)/n⌋] with r uniform below n. Sizes differ by at most one, and a
+    node has each coordinate with probability 1/n for any n and d, so E ĝ_i = ∇F_i with the authors' factor n
+    (d/q if n divides d). If d < n, n − d nodes have no block in a round: they neither query nor send.
     """
 
     kind: ClassVar[str] = "perm_k"
     codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
-    server: ClassVar[bool] = True
 
-    def model(self, state: State) -> Values:
-        return np.asarray(state.x[..., 0, :], np.float64)  # all are the server's
-
-    def draw(self, world: World, tape: Tape, t: Rounds) -> PermKDraw:
-        """Blocks shorter than the others are filled up with one coordinate of a neighbour's, of sign 0."""
+    def draw(self, world: World, tape: Tape, t: Rounds) -> ActiveDraw:
+        """Shorter blocks are padded with a coordinate of another block, with sign 0."""
         n, d = world.graph.n, world.d
         order = tape.coins("permutation", t).permutation(d)
         r = tape.coins("offset", t).permutation(n)[..., :1]
@@ -52,9 +43,9 @@ class PermK(Method):
         signs = np.where((first <= places) & (places < last), signs, np.int8(0))
         rise = np.argsort(index, axis=-1)
         index, signs = np.take_along_axis(index, rise, axis=-1), np.take_along_axis(signs, rise, axis=-1)
-        return PermKDraw(Direction(index, d, signs), (first < last)[..., 0] if d < n else None)
+        return ActiveDraw(Direction(index, d, signs), (first < last)[..., 0] if d < n else None)
 
-    def step(self, t: int, state: State, draw: PermKDraw, channel: Channel) -> Step:
+    def step(self, t: int, state: State, draw: ActiveDraw, channel: Channel) -> Step:
         x, u = state.x, draw.u
         slope = yield Query(x, (u,), self.mu, draw.active)
         g = np.where(u.signs != 0, (channel.n * slope) * u.signs, 0)

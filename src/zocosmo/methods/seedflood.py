@@ -7,31 +7,22 @@ import numpy as np
 
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
-from zocosmo.methods.base import Method, Rounds, SharedDraw, State, Step, World, among
-from zocosmo.methods.flood import added_up, diameter
+from zocosmo.methods.base import Rounds, SharedDraw, State, Step, World, among
+from zocosmo.methods.compressors import weighted_sum
+from zocosmo.methods.flood import Flooding
 from zocosmo.methods.mezo import own_normals
 from zocosmo.oracle import Query
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flooding(Method):
-    """A method whose scalars are passed on by all who hear them, until everyone has everyone's."""
-
-    codecs: ClassVar[tuple[str, ...]] = ("seed_scalar",)
-
-    def stages(self, world: World) -> int:
-        return diameter(world.graph)
-
-
-@dataclass(frozen=True, kw_only=True)
 class SeedFlood(Flooding):
-    """SeedFlood: every node applies every node's update, rebuilt from its seed
+    """SeedFlood: every node applies all updates, rebuilt from their seeds
 
         x⁺ = x − (η/N) Σ_j s_j z_j,   z_j ~ N(0, I)
 
-    Nodes that start alike stay alike to the bit. What is heard twice is paid twice; `flood` pays the least
-    that any flood can cost. A round ends when all have all, so no update comes late: the graph's width is
-    paid in time.
+    Nodes that start equal stay bit-identical. Duplicate messages are charged; `flood` charges the lower bound
+    of any flood. A round ends when every node has all updates, so none is late, and lasts as many stages as
+    the diameter of the graph.
     """
 
     kind: ClassVar[str] = "seedflood"
@@ -43,5 +34,5 @@ class SeedFlood(Flooding):
         x, u = state.x, draw.u
         slope = yield Query(x, (u,), self.mu)
         s = channel.everyone(slope, over="flood")
-        x -= (self.eta_at(t) / s.shape[-2]) * added_up(s, draw.everyone)[..., None, :]
+        x -= (self.eta_at(t) / s.shape[-2]) * weighted_sum(s[..., 0], draw.everyone.signs)[..., None, :]
         return State(x)

@@ -1,6 +1,7 @@
-"""Sparse-MeZO: MeZO on the small weights alone (Liu et al. 2024)."""
+"""Sparse-MeZO: MeZO on the small weights only (Liu et al. 2024)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from zocosmo.oracle import Query, estimate
 
 class SparseMezoState(NamedTuple):
     x: Values  # (…, n, d) states
-    bound: Values  # (…, n, d) the most that an entry's size may be to take part
+    bound: Values  # (…, n, d) the largest magnitude of an entry that is moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,30 +28,27 @@ class SparseMezoDraw(Draw):
 
 @dataclass(frozen=True, kw_only=True)
 class SparseMezo(Alone):
-    """Sparse-MeZO: only entries below a bound are shifted and moved
+    """Sparse-MeZO: only entries below a bound are perturbed and moved
 
         z′ = z where |x| ≤ h, else 0,   z ~ N(0, I)
         x⁺ = x − η s z′
 
-    h is, in each matrix, the `sparsity`-quantile of |x| at the start, and who is below it is looked up anew
-    in every round. A matrix that starts at zero, as half of an adapter does, has no small entries to tell
-    from large ones: all of it takes part (our decision; the authors tune whole models).
+    h is the `sparsity`-quantile of |x| at the start, in each matrix; each round compares the current |x| with
+    it. All entries of a matrix that starts at zero are moved, such as half of an adapter (our decision; the
+    authors tune whole models).
     """
 
     kind: ClassVar[str] = "sparse_mezo"
+    limits: ClassVar = {"sparsity": partial(check_number, least=0, most=1, open_below=True, open_above=True)}
 
     sparsity: float = 0.75
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("sparsity", self.sparsity, 0, 1, open_below=True, open_above=True)
 
     def check(self, world: World) -> None:
         super().check(world)
         shapes_of(world)
 
     def init(self, x: Values) -> SparseMezoState:
-        return SparseMezoState(x, np.full_like(x, np.inf))  # round 0 knows the matrices
+        return SparseMezoState(x, np.full_like(x, np.inf))  # set in round 0
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> SparseMezoDraw:
         u = own_normals(world, tape, t)
@@ -70,7 +68,7 @@ class SparseMezo(Alone):
 
 
 def bounds(x: Values, sizes: list[int], sparsity: Any) -> Values:
-    """Of every entry, the ⌈sparsity · size⌉-th smallest |x| in its matrix; infinite where that is 0.
+    """The ⌈sparsity · size⌉-th smallest |x| of the matrix of each entry; infinite if that is 0.
 
     >>> bounds(np.array([[3.0, -1.0, 2.0, 4.0, 0.0, 0.0]]), [4, 2], 0.5).tolist()
     [[2.0, 2.0, 2.0, 2.0, inf, inf]]

@@ -8,10 +8,9 @@ import numpy as np
 from zocosmo.channel import Channel
 from zocosmo.core.support import Direction, draw_signs, draw_support
 from zocosmo.core.tape import Tape
-from zocosmo.errors import check_whole
 from zocosmo.methods.base import Draw, Rounds, State, Step, Values, World
-from zocosmo.methods.matrices import Factors, draw_factors, low_rank, shapes_of
-from zocosmo.methods.seedflood import Flooding
+from zocosmo.methods.flood import Flooding
+from zocosmo.methods.matrices import Factors, LowRank, draw_factors, low_rank, shapes_of
 from zocosmo.oracle import Query
 
 
@@ -22,32 +21,20 @@ class SubcgeDraw(Draw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subcge(Flooding):
-    """SubCGE: a node's direction is one coordinate of a subspace that all share, so updates add up in it
+class Subcge(Flooding, LowRank):
+    """SubCGE: each direction is one coordinate of a shared subspace, so updates are added up in it
 
         u_j = ε_j U e_a e_bᵀ Vᵀ,   (a, b) uniform, ε_j = ±1
         A   = Σ_j s_j ε_j e_a e_bᵀ
         x⁺  = x − (η/N) U A Vᵀ
 
-    N messages cost N additions and one product of r · d multiplications. Matrices have pairs and signs of
-    their own; U and V are standard normal and renewed every `refresh` rounds. So E s u = U Uᵀ G V Vᵀ / r²,
-    and G itself over subspaces: nothing is scaled, no rank is too high, and a vector is a matrix like any.
-    The signs are ours: without them the matrices' means would leak into each other.
+    N messages cost N additions and one product of r · d multiplications. Each matrix has its own (a, b) and
+    sign; U and V are standard normal, redrawn every `refresh` rounds. E s u = U Uᵀ G V Vᵀ / r², which is G in
+    expectation over subspaces: nothing needs scaling, any rank works, and vectors need no special case.
+    The signs are ours: without them the mean of one matrix would leak into the others.
     """
 
     kind: ClassVar[str] = "subcge"
-
-    rank: int
-    refresh: int = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("rank", self.rank, 1)
-        check_whole("refresh", self.refresh, 1)
-
-    def check(self, world: World) -> None:
-        super().check(world)
-        shapes_of(world)
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> SubcgeDraw:
         shapes, r = shapes_of(world), self.rank
@@ -78,7 +65,7 @@ class Subcge(Flooding):
 
 
 def draw_coordinates(tape: Tape, t: Rounds, n: int, matrices: int, r: int) -> Direction:
-    """Of every node and matrix k one signed coordinate: k r² + a r + b, in all (…, n, matrices)."""
+    """One signed coordinate for each node and matrix k: k r² + a r + b, shape (…, n, matrices)."""
     each, k = tape[..., None, None], np.arange(matrices)
     ids = np.asarray(t)[..., None, None], np.arange(n)[:, None], k
     pairs = draw_support(each, *ids, d=r * r, q=1).index[..., 0]
@@ -86,10 +73,10 @@ def draw_coordinates(tape: Tape, t: Rounds, n: int, matrices: int, r: int) -> Di
 
 
 def apply(s: Values, at: Direction, spaces: list[Values]) -> Values:
-    """Σ_j s_j u_j, (…, d): messages s (…, N, 1) are gathered in A, and U A Vᵀ is taken once."""
+    """Σ_j s_j u_j, (…, d): messages s (…, N, 1) are added up in A, then U A Vᵀ is computed once."""
     A, values = np.zeros((*s.shape[:-2], at.d), s.dtype), s * at.signs.astype(s.dtype, copy=False)
     run = np.arange(A.size // at.d).reshape(*s.shape[:-2], 1, 1) * at.d
-    np.add.at(A.reshape(-1), (at.index + run).reshape(-1), values.reshape(-1))  # in the order of nodes
+    np.add.at(A.reshape(-1), (at.index + run).reshape(-1), values.reshape(-1))  # in ascending order of nodes
     r = spaces[0].shape[-2]
     by_matrix = A.reshape(*A.shape[:-1], -1, r, r)
     parts = [low_rank(Factors(*spaces[2 * k : 2 * k + 2]), by_matrix[..., k, :, :]) for k in range(at.q)]

@@ -1,4 +1,4 @@
-"""Problems: nodes' private losses, exact or answered by people's own code, and their builders by name."""
+"""Problems: the private losses of nodes, built in or from the user's own code, and their builders by name."""
 
 import collections.abc
 import typing

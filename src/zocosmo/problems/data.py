@@ -116,7 +116,6 @@ class DataProblem(Problem):
 
     @property
     def structure(self) -> tuple[Any, ...]:
-        """What stacked problems must have in common, besides their size."""
         return self.source, self.batch, self.nodes
 
     @abstractmethod
@@ -125,7 +124,6 @@ class DataProblem(Problem):
 
     @classmethod
     def stack(cls, problems: Sequence[Self]) -> Self:
-        """The same losses for many trials at once, on a leading axis."""
         kinds = {(type(p), p.d, p.tape.shape, p.structure) for p in problems}
         if len(kinds) != 1 or problems[0].tape.shape != ():
             found = sorted(
@@ -138,7 +136,6 @@ class DataProblem(Problem):
         return replace(problems[0], parts=parts, tape=tape, l2=l2)
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of these nodes only: states then have shape (…, len(nodes), d)."""
         some = check_nodes(nodes, self.n)
         parts = [self.parts[first + i] for first in range(0, len(self.parts), self.n) for i in some]
         return replace(self, n=len(some), parts=parts, nodes=tuple(self.nodes[i] for i in some))

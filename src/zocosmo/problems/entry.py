@@ -1,4 +1,4 @@
-"""Losses of a Python function, object or class that a config names as module:name."""
+"""Losses from a Python function, object or class that a config names as module:name."""
 
 import importlib
 import inspect
@@ -16,7 +16,7 @@ from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Values
 from zocosmo.problems.external import External, start_point
 
-BY_NAME = ("node", "t", "seed")  # what a loss is told, if it declares a parameter of that name
+BY_NAME = ("node", "t", "seed")  # passed to a loss that has a parameter of that name
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Loss:
 
 
 class RememberingLoss(Loss):
-    """The loss of an object with a memory, which a checkpoint must hold too."""
+    """The loss of an object with a state, which checkpoints save."""
 
     def state_dict(self) -> Any:
         return self.call.state_dict()  # type: ignore[attr-defined]
@@ -52,13 +52,13 @@ def python(
     timeout: float | None = None,
     workers: int = 1,
 ) -> External:
-    """A Python function of yours for each query: module:name, found from the current folder.
+    """Your own Python function for each query: module:name, found from the current folder.
 
-    It is called as f(x); parameters called node, t and seed are told the node's number, the round (−1 at a
-    checkpoint, which asks every node at the average and at its own state) and the seed of the trial. A list
-    or tuple has one function for each of the n nodes. Of a class, every node of every trial gets an object of
-    its own, made with node and seed where the class declares them. `start` is a number, or text of d numbers
-    separated by commas; `timeout` and `workers` are those of `zocosmo.minimize`.
+    It is called as f(x). Parameters called node, t and seed get the node's number, the round (−1 at
+    a checkpoint, which queries every node at the average and at its own state) and the seed of the trial.
+    A list or tuple has one function for each of the n nodes. A class is instantiated for every node of every
+    trial, with node and seed if it declares them. `start` is a number, or text of d numbers separated by
+    commas; `timeout` and `workers` are those of `zocosmo.minimize`.
 
     >>> python(2, 0, entry="math:fsum", d=3, start=0.5).local([[1, 2, 3], [4, 5, 6]]).tolist()
     [6.0, 15.0]
@@ -66,18 +66,18 @@ def python(
     found = find(entry)
     each = list(found) if isinstance(found, list | tuple) else [found] * check_whole("n", n, 1)
     if len(each) != n:
-        raise InputError(f"{entry} lists {len(each)} functions for {n} nodes; list one for each")
+        raise InputError(f"{entry} lists {len(each)} functions for {n} nodes; list one per node")
     for one in {id(loss): loss for loss in each}.values():
         _check(entry, one)
-    Functions(_never, n, timeout=timeout, workers=workers)  # finds mistakes now
+    Functions(lambda x: 0.0, n, timeout=timeout, workers=workers)  # reports mistakes now
     make = partial(_functions, each, seed, timeout, workers)
     return External([make], range(n), start_point(start, d))
 
 
 def find(entry: str) -> Any:
-    """What module:name is; the current folder comes first, as for `python -m`."""
+    """The object that module:name refers to; the current folder comes first, as for `python -m`."""
     if not re.fullmatch(r"[\w.]+:[\w.]+", entry):
-        raise InputError(f"entry is module:name, such as rig:loss; got {entry!r:.80}")
+        raise InputError(f"entry must be module:name, such as rig:loss; got {entry!r:.80}")
     module, name = entry.split(":")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -87,20 +87,20 @@ def find(entry: str) -> Any:
         found = importlib.import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            lost = f"there is no module {error.name!r} in this folder or installed; start where it is"
+            lost = f"no module {error.name!r} in this folder or installed; run in the folder that has it"
             raise InputError(lost) from None
         said = f"{type(error).__name__}: {brief(str(error))}"
-        raise InputError(f"importing {module!r} raised {said}; make it import without error") from error
+        raise InputError(f"importing {module!r} raised {said}; correct the module") from error
     try:
         return reduce(getattr, name.split("."), found)
     except AttributeError:
-        raise InputError(f"module {module!r} has no {name!r}; name what it defines") from None
+        raise InputError(f"module {module!r} has no {name!r}; use a name that it defines") from None
 
 
 def _functions(
     each: Sequence[Any], seed: Seed, timeout: float | None, workers: int, nodes: Sequence[int]
 ) -> Functions:
-    """The oracle of some nodes; objects of a class are made here."""
+    """The oracle of some nodes; classes are instantiated here."""
     losses = [_loss(each[node], node, seed) for node in nodes]
     return Functions(losses, len(losses), keyed=True, timeout=timeout, workers=workers, nodes=nodes)
 
@@ -115,7 +115,7 @@ def _loss(found: Any, node: int, seed: Seed) -> Loss:
 
 
 def _check(entry: str, found: Any) -> None:
-    """Refuse what cannot be called as a loss, before any work starts."""
+    """Raise InputError if it cannot be called as a loss."""
     if isinstance(found, type):
         _bind(entry, found, (), ("node", "seed"))
         call = next((vars(kind)["__call__"] for kind in found.__mro__ if "__call__" in vars(kind)), None)
@@ -133,20 +133,16 @@ def _bind(entry: str, call: Callable[..., Any], first: Sequence[str], by_name: S
     try:
         inspect.signature(call).bind(*first, **dict.fromkeys(names))
     except TypeError as error:
-        rule = f"it is called with ({', '.join(first)}), and with {', '.join(by_name)} where it names them"
+        rule = f"it is called with ({', '.join(first)}), and with {', '.join(by_name)} if it has them"
         raise InputError(f"{entry} cannot be a loss: {error}; {rule}") from None
     except ValueError:  # some built-in functions have no signature
         return
 
 
 def _declared(call: Callable[..., Any], by_name: Sequence[str]) -> list[str]:
-    """Which of the names it has parameters for."""
+    """The names that are parameters of a callable."""
     try:
         parameters = inspect.signature(call).parameters
     except (TypeError, ValueError):
         return []
     return [name for name in by_name if name in parameters]
-
-
-def _never(x: Values) -> float:
-    raise AssertionError("never called")

@@ -1,4 +1,4 @@
-"""Losses answered by the user's own code, as the problem of a study: here, by an external program."""
+"""Losses from the user's own code as the problem of a study; `command` runs an external program."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,18 +16,17 @@ from zocosmo.oracle import Arrays, Mask, Problem, Values
 from zocosmo.problems.draws import Array
 from zocosmo.problems.nodes import check_nodes
 
-MEASURED = -1  # the round of a query that no round pays for
+MEASURED = -1  # the round of a query at a checkpoint
 
-Make = Callable[[Sequence[int]], OneByOne]  # nodes → their oracle, which knows them by these numbers
+Make = Callable[[Sequence[int]], OneByOne]  # node numbers → their oracle
 
 
 class External(Problem):
-    """Losses answered by the user's own code: nothing is known of them but the answers to queries.
+    """Losses that are known only through queries to the user's own code.
 
-    So `local` is a query at x too, in round −1, which tells code that samples to return its whole loss.
-    Oracles are made when the first query needs them, for the hosted nodes only. Every trial of a stack has
-    its own, and they are asked one after the other. A state that is not finite is never sent to a rig: its
-    loss is nan.
+    `local` is a query too, in round −1, so that code that samples can return its full loss. Oracles are made
+    at the first query, for the nodes in this process. Each trial of a stack has its own, and trials are asked
+    in turn. A state that is not finite is not sent: its loss is nan.
     """
 
     def __init__(self, makes: Sequence[Make], nodes: Sequence[int], x0: Array) -> None:
@@ -47,7 +46,7 @@ class External(Problem):
         return self._each(x, active, lambda oracle, here, asked: oracle(here, t, active=asked))
 
     def local(self, x: Values) -> Array:
-        """One query at x_i of every node, in round −1: it counts for no method and costs as much as any."""
+        """One query at x_i of every node, in round −1. It is not counted, but takes as long as any other."""
         return self._each(
             x, None, lambda oracle, here, asked: oracle.ask(here, MEASURED, "at a checkpoint", active=asked)
         )
@@ -72,7 +71,6 @@ class External(Problem):
         return np.where(fine, answers, math.nan)
 
     def snapshot(self) -> Arrays:
-        """What the oracles of all trials remember."""
         kept = ((k, oracle.snapshot()) for k, oracle in enumerate(self.oracles))
         return {f"{k}.{name}": array for k, arrays in kept for name, array in arrays.items()}
 
@@ -85,12 +83,11 @@ class External(Problem):
             oracle.restore({name.removeprefix(f"{k}."): array for name, array in mine.items()})
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of some nodes only, which keep their numbers: states have shape (…, len(nodes), d)."""
         return type(self)(self.makes, [self.nodes[i] for i in check_nodes(nodes, self.n)], self.x0)
 
     @classmethod
     def stack(cls, problems: Sequence[Self]) -> Self:
-        """The same losses for many trials at once, each with oracles of its own that start anew."""
+        """The same losses for many trials at once; each trial gets new oracles."""
         if len({(p.nodes, p.x0.shape) for p in problems}) != 1 or problems[0].x0.ndim != 1:
             found = [f"n={p.n} nodes {p.nodes[0]}…{p.nodes[-1]} x0 {p.x0.shape}" for p in problems]
             raise InputError(f"only single problems of the same nodes and d stack, got {found}")
@@ -107,18 +104,18 @@ def command(
     timeout: float | None = None,
     workers: int = 1,
 ) -> External:
-    """A program of yours for each query, with {x} or {file}, {node} and {round} in its command line.
+    """Your own program for each query, with {x} or {file}, {node} and {round} in its command line.
 
-    The last line that it prints is the loss. A checkpoint asks every node at the average and at its own
-    state: there {round} is -1. All trials ask the same program, whatever their seed. `start` is a number, or
-    text of d numbers separated by commas; `workers` nodes are asked at a time.
+    The last line that it prints is the loss. A checkpoint queries every node at the average and at its own
+    state, with {round} = -1. All trials run the same program, for any seed. `start` is a number, or text of d
+    numbers separated by commas; `workers` nodes are queried at a time.
 
     >>> problem = command(2, 0, run="echo {node} {x}", d=3, start="0.5, 1, 2")
     >>> problem.n, problem.x0.tolist()
     (2, [0.5, 1.0, 2.0])
     """
     make = partial(_programs, run, timeout, workers)
-    make(range(check_whole("n", n, 1)))  # starts nothing, and finds mistakes now
+    make(range(check_whole("n", n, 1)))  # starts nothing, but reports mistakes now
     return External([make], range(n), start_point(start, d))
 
 
@@ -136,8 +133,8 @@ def start_point(start: float | str, d: int) -> Array:
     numbers = given if isinstance(given, list) else [float(given) if is_number(given) else math.nan] * d
     if not np.isfinite(numbers).all():
         raise InputError(
-            f"start is a finite number, or text of d of them separated by commas; got {start!r:.80}"
+            f"start must be a finite number, or d of them separated by commas; got {start!r:.80}"
         )
     if len(numbers) != d:
-        raise InputError(f"start has {len(numbers)} numbers for d = {d}; give as many, or one for all")
+        raise InputError(f"start has {len(numbers)} numbers for d = {d}; give d numbers, or one for all")
     return np.array(numbers)

@@ -1,4 +1,4 @@
-"""Language models as the problem of a study. Needs the extra llm, loaded when a config asks for it."""
+"""Language models as the problem of a study. Needs the extra llm, imported on first use."""
 
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ def llm(
     noise: float = 0.0,
     together: int = 1,
 ) -> "LanguageModel":
-    """LoRA adapters of a frozen language model, or its own weights, on each node's part of a task."""
+    """LoRA adapters of a frozen language model, or its weights, tuned on a task split over nodes."""
     given = {name: value for name, value in locals().items() if name not in ("n", "seed", "coordinates")}
     try:
         from zocosmo.llm.problem import LanguageModel

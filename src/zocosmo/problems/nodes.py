@@ -1,4 +1,4 @@
-"""Which nodes of a problem: a process that hosts a few of them asks only their losses."""
+"""Selecting nodes of a problem: a process evaluates only the losses of its own nodes."""
 
 from collections.abc import Sequence
 from operator import lt
@@ -7,7 +7,7 @@ from zocosmo.errors import InputError, check_whole
 
 
 def check_nodes(nodes: Sequence[int], n: int) -> list[int]:
-    """Nodes out of 0…n−1, one or more, ascending: a problem keeps its order, whoever asks for a part of it.
+    """One or more of the nodes 0…n−1, in ascending order.
 
     >>> check_nodes((1, 3), 4)
     [1, 3]

@@ -58,7 +58,6 @@ class Quadratic(Problem):
         return value
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of these nodes only: states then have shape (…, len(nodes), d)."""
         some = check_nodes(nodes, self.n)
         half, b = self.half.take(some, axis=-2), self.b.take(some, axis=-2)
         return type(self)(half, b, self.sigma, self.noise and self.noise.of(some))
@@ -150,15 +149,10 @@ def quadratic(
             f"got kappa = {kappa}, omega = {omega}, zeta = {zeta}, sigma = {sigma}"
         )
     tape, nodes = private(seed), np.arange(n)
-    R, b = (_centred(normals(tape, label, nodes, size=d)) for label in ("curvature", "linear"))
+    R, b = (normals(tape, label, nodes, size=d) for label in ("curvature", "linear"))
+    R, b = R - R.mean(axis=0), b - b.mean(axis=0)  # zero for one node
     if n > 1:
         R /= np.abs(R).max()
         b *= zeta / np.sqrt((b * b).sum(axis=-1).mean())
     half = 0.5 * np.geomspace(1.0, kappa, d) * (1.0 + omega * R)
     return Quadratic(half, b, sigma, Noise(tape, range(n), d) if sigma else None)
-
-
-def _centred(rows: Array) -> Array:
-    """The rows minus their mean over nodes: zero for one node."""
-    centred: Array = rows - rows.mean(axis=0)
-    return centred

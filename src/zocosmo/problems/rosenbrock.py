@@ -1,4 +1,4 @@
-"""Rosenbrock's valley, moved a little differently at every node   [eq:appendix_rosenbrock_objective]"""
+"""Rosenbrock functions, shifted differently at every node   [eq:appendix_rosenbrock_objective]"""
 
 from collections.abc import Sequence
 from typing import Self
@@ -25,7 +25,7 @@ class Rosenbrock(Problem):
         return self._x0
 
     def local(self, x: Values) -> Array:
-        x = np.ascontiguousarray(x)  # sums follow the layout, and their last bits with it
+        x = np.ascontiguousarray(x)  # the last bits of sums depend on the layout
         shape = np.broadcast_shapes(x.shape, self.shifts.shape)
         z = np.subtract(x, self.shifts, out=self._scratch("z", shape))
         head = z[..., :-1]
@@ -43,7 +43,6 @@ class Rosenbrock(Problem):
         return self.local(x)
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of some nodes only: states then have shape (…, len(nodes), d)."""
         shifts = self.shifts.take(check_nodes(nodes, self.n), axis=-2)
         return type(self)(shifts, self.alpha, self.x0)
 
@@ -63,6 +62,6 @@ def rosenbrock(
     """
     check_whole("d", d, 2)
     if shift < 0 or alpha < 0:
-        raise InputError(f"shift and alpha are at least 0, got shift = {shift}, alpha = {alpha}")
+        raise InputError(f"shift and alpha must be at least 0, got shift = {shift}, alpha = {alpha}")
     shifts = shift * normals(private(seed), "shift", np.arange(check_whole("n", n, 1)), size=d)
     return Rosenbrock(shifts, alpha, np.full(d, float(start)))

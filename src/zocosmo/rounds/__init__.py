@@ -1,1 +1,1 @@
-"""Rounds: draw → ask → step → mix → write → count → checkpoint, in one place for every engine."""
+"""Rounds: draw → ask → step → mix → write → count → checkpoint, the same code for every engine."""

@@ -1,4 +1,4 @@
-"""Checkpoints: what is known of every run after some rounds."""
+"""Checkpoints: the measurements and the bill of every run after some rounds."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,18 +13,18 @@ ENDS = ("up_bits", "down_bits")  # columns of methods with a server
 
 
 class Checkpoint(NamedTuple):
-    """What is known of every run after `round` rounds; arrays over runs."""
+    """Measurements and bill after `round` rounds; arrays over runs."""
 
     round: int
     objective: Values  # F(x̄)
     local: Values  # mean_i F_i(x_i)
     disagreement: Values  # mean_i ‖x_i − x̄‖²
     extra: Mapping[str, Values]  # further columns of the log
-    queries: NDArray[np.int64]  # of all nodes together
-    stages: NDArray[np.int64]  # times that a node waited for neighbours
+    queries: NDArray[np.int64]  # total over nodes
+    stages: NDArray[np.int64]  # times that a node waited for messages
     bits: Mapping[str, NDArray[np.int64]]  # by codec: (runs, kinds) over the whole network
-    alive: NDArray[np.bool_]  # runs that were still running when this was taken
-    diverged: NDArray[np.bool_]  # those of them that end here
+    alive: NDArray[np.bool_]  # runs that had not diverged before
+    diverged: NDArray[np.bool_]  # runs that diverged by now
     served: Mapping[str, Values] | None = None  # by codec: (runs, 2), payload to a server and from it
 
 
@@ -46,19 +46,9 @@ def make_checkpoint(
     diverged: NDArray[np.bool_],
 ) -> Checkpoint:
     """The checkpoint of round t; `stages` are the waits of one round."""
-    return Checkpoint(
-        t,
-        found.objective,
-        found.local,
-        found.disagreement,
-        found.extra,
-        bill.queries,
-        np.atleast_1d(t * stages),
-        bill.bits,
-        alive,
-        diverged,
-        bill.served,
-    )
+    measured = {name: value for name, value in found._asdict().items() if name != "norm"}
+    waits = np.atleast_1d(t * stages)
+    return Checkpoint(t, stages=waits, alive=alive, diverged=diverged, **measured, **bill._asdict())
 
 
 def is_fine(found: Measured, first: Values, bound: float) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The driver of a round, under every engine: the simulator, a process, torch, ask and tell."""
+"""The driver of a round, used by every engine: the simulator, a process, torch, ask and tell."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,10 @@ Values = NDArray[Any]
 
 
 class Rounds:
-    """A method on the nodes that are here, of one run or of many, round after round.
+    """Runs a method round by round on the nodes in this process, for one run or many.
 
-    A round is `ask` and `tell` until the method's step ends, or `advance` with a problem that answers. The
-    step draws from `draws`, sends over `channel`, and returns the next state. Whoever holds the states and
-    whoever answers, these are the lines that run a round.
+    A round is `ask` and `tell` until the method's step ends, or `advance` with an oracle that answers. The
+    step takes its draw from `draws`, sends over `channel`, and returns the next state.
     """
 
     def __init__(
@@ -39,34 +38,34 @@ class Rounds:
         self.state = state
         self.asked = np.zeros((*lead, len(channel.nodes)), np.int64)  # queries to each node
         self.guarded = Guarded(method, guard, len(channel.graphs), channel.dtype)
-        self._step: Step | None = None  # of the round under way, stopped where it asks
+        self._step: Step | None = None  # of the current round, paused at its query
         self._query: Query | None = None
 
     @property
     def method(self) -> Method:
-        """The method with its present step size."""
+        """The method with its current step size."""
         return self.guarded.now
 
     # A round
 
     def draw(self) -> Draw:
-        """What the tape says about this round."""
+        """The public draw of this round."""
         return self.draws.at(self.t)
 
     @property
     def asking(self) -> Query | None:
-        """The question that waits for an answer, if the round has begun."""
+        """The query that has no answer yet, if the round has begun."""
         return self._query
 
     def ask(self) -> Query | None:
-        """What this round asks next, the same until it is told; None if it ended without a question."""
+        """The next query of this round, the same until `tell`; None if the round ended without one."""
         if self._step is None:
             with np.errstate(all="ignore"):
                 self._begin()
         return self._query
 
     def tell(self, slopes: Values) -> None:
-        """Answer what was asked, (…, n, K): the step asks again, or ends the round."""
+        """Answer the query with slopes (…, n, K): the step asks again or ends the round."""
         with np.errstate(all="ignore"):
             self._take(slopes)
 
@@ -80,16 +79,16 @@ class Rounds:
                 self._take(self._answer(oracle, self._query))
 
     def skip(self) -> None:
-        """Pass this round: nothing is asked or sent, and states stay."""
+        """Skip this round: no query, no message, no change of state."""
         self.drop()
         self.t += 1
 
     def drop(self) -> None:
-        """Forget what this round has asked so far; it can be begun again."""
+        """Abandon the current round; it can be started again."""
         self._step = self._query = None
 
     def use(self, method: Method) -> None:
-        """Continue with other numbers of the same method."""
+        """Continue with other parameters of the same method."""
         self.guarded.method = method
         self.guarded.set(self.guarded.scale)
 
@@ -111,7 +110,7 @@ class Rounds:
         self._send(slopes)
 
     def _send(self, slopes: Values | None) -> None:
-        """Run the step until it asks again, or ends and gives the next state."""
+        """Run the step to its next query, or to its end, which returns the next state."""
         assert self._step is not None
         try:
             self._query = self._step.send(slopes)  # type: ignore[arg-type]
@@ -125,7 +124,7 @@ class Rounds:
     # Snapshots
 
     def arrays(self) -> Arrays:
-        """What an exact continuation needs: the arrays themselves, to be saved before the next round."""
+        """What an exact resume needs. These are not copies: save them before the next round."""
         bills = {f"bits.{codec}": self.channel.ledger(codec).counts for codec in self.channel.codecs}
         rest = {"t": np.array(self.t), "queries": self.asked}
         return {**snapshot(self.state), **bills, **rest, **self.guarded.arrays()}
@@ -141,8 +140,8 @@ class Rounds:
 
 
 class MeasuredRounds(Rounds):
-    """Rounds on a problem that measures them; a run diverges where a checkpoint finds it not finite, or its
-    objective above `bound` times what it was at first (or 1, if that is more)."""
+    """Rounds on a problem that measures them; a run diverges if it is not finite, or its objective is above
+    `bound` · max(1, F at the start), at a checkpoint."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class MeasuredRounds(Rounds):
         self.advance(self.problem)
 
     def judge(self, found: Measured, bill: Bill) -> Checkpoint:
-        """The checkpoint that measurements make; runs that have diverged are alive no more."""
+        """The checkpoint from these measurements; runs that diverged are no longer alive."""
         found = found._replace(extra={**found.extra, **self.guarded.columns()})
         self.guarded.see(found.norm, found.local)
         self._first = found.objective if self._first is None else self._first

@@ -1,4 +1,4 @@
-"""The guard of the step size: it drops when states grow and nothing is learnt."""
+"""The guard of the step size, which drops if states grow without progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,19 +14,18 @@ Values = NDArray[Any]
 
 
 class Seen(NamedTuple):
-    """What the guard remembers of a checkpoint, for each run."""
+    """What the guard remembers from a checkpoint, for each run."""
 
     norm: Values  # ‖x̄‖
-    loss: Values  # mean loss that nodes saw
+    loss: Values  # mean_i F_i(x_i)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """η is multiplied by `by` when, from one checkpoint to the next, ‖x̄‖ grew by more than the share `grow`
-    and the mean loss of the nodes' queries did not fall.
+    """Multiplies η by `by` if, since the last checkpoint, ‖x̄‖ grew by more than the fraction `grow` and the
+    mean local loss did not fall, as in a random walk.
 
-    A random walk does that: its norm grows and its loss does not fall. Both numbers are measured over the
-    whole network and handed to all, so every node drops at the same round. Off unless a plan asks for it.
+    Both are measured over the whole network and sent to all nodes, so η drops everywhere in the same round.
     """
 
     grow: float = 0.05
@@ -34,19 +33,19 @@ class Guard:
 
     def __post_init__(self) -> None:
         if not self.grow >= 0 or not 0 < self.by < 1:
-            raise InputError(f"a guard has grow ≥ 0 and by between 0 and 1, got {self.grow} and {self.by}")
+            raise InputError(f"a guard needs grow ≥ 0 and 0 < by < 1, got {self.grow} and {self.by}")
 
     def factor(self, before: Seen, now: Seen) -> Values:
-        """1 or `by`, for each run; 1 where something was not measured."""
+        """1 or `by` for each run; 1 if a measurement is nan."""
         walks = (now.norm > (1.0 + self.grow) * before.norm) & (now.loss >= before.loss)
         return np.where(walks, self.by, 1.0)
 
 
 class Guarded:
-    """A method of one or many runs, with the step that its guard has left it; without a guard, as it is.
+    """A method of one or many runs with the step size that its guard allows.
 
-    η is an array (runs, 1, 1) in the type of the states wherever there is a guard: it then rounds alike for
-    one run and many, in the simulator and in a process.
+    With a guard η is an array (runs, 1, 1) in the type of the states, so that it rounds the same for one run
+    and many, in the simulator and in a process.
     """
 
     def __init__(self, method: Method, guard: Guard | None, runs: int, dtype: np.dtype[Any]) -> None:
@@ -56,7 +55,7 @@ class Guarded:
         self.now = self._scaled()
 
     def see(self, norm: Values, loss: Values) -> None:
-        """Let the guard see a checkpoint."""
+        """Update the step size at a checkpoint."""
         if self.guard is None:
             return
         now = Seen(norm, loss)
@@ -66,10 +65,10 @@ class Guarded:
 
     def set(self, scale: Values) -> None:
         self.scale = scale
-        self.now = self._scaled()  # of the new scale
+        self.now = self._scaled()
 
     def columns(self) -> dict[str, Values]:
-        """For the log: what η is multiplied by."""
+        """The factor of η, for the log."""
         return {} if self.guard is None else {"step_factor": self.scale.copy()}
 
     def arrays(self) -> dict[str, Values]:

@@ -1,4 +1,4 @@
-"""The batched engine: runs of one shape advance together, and each gets the bits it would get alone."""
+"""The batched engine: runs of one shape advance together, with the same bits as alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -37,7 +37,7 @@ class Run:
         return self.world_at(None)
 
     def world_at(self, nodes: NDArray[np.int64] | None) -> World:
-        """The world of some of the nodes; of all with None."""
+        """The world of a process that has these nodes; None is all."""
         return World(self.graph, self.problem.d, self.schedule, nodes, self.problem.shapes)
 
 
@@ -47,21 +47,21 @@ def batch_key(run: Run, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
 
 
 def method_key(method: Method, dtype: DTypeLike = np.float64) -> tuple[Any, ...]:
-    """What methods of a batch have in common. Numbers such as η may differ, but not in float32: there an
-    array and a plain number round differently."""
+    """What methods of a batch have in common. Numbers such as η may differ, but not in float32, where arrays
+    and plain numbers round differently."""
     free = () if np.dtype(dtype) == np.float32 else _numbers(method)
     return type(method), *(value for k, value in method.settings.items() if k not in (*free, "codec"))
 
 
 def problem_key(problem: Problem) -> tuple[Any, ...]:
-    """What problems of a batch have in common: kind, size, and what else their arrays depend on."""
+    """What problems of a batch have in common: type, size and structure."""
     return type(problem), problem.n, problem.d, problem.structure
 
 
 class Simulation(MeasuredRounds):
     """Runs of one batch key, advanced round by round.
 
-    A run that has diverged is frozen: it has no later checkpoints, and other runs are unaffected.
+    A run that diverges is frozen and has no later checkpoints; other runs are unaffected.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Simulation(MeasuredRounds):
         guard: Guard | None = None,
     ) -> None:
         if len({batch_key(run, dtype) for run in runs}) != 1:
-            raise InputError("runs of one batch share method, size and kind of problem; see batch_key")
+            raise InputError("runs of one batch must share method, size and kind of problem; see batch_key")
         worlds, seeds = [run.world for run in runs], [run.seed for run in runs]
         for run, world in zip(runs, worlds, strict=True):
             run.method.check(world)
@@ -99,19 +99,19 @@ class Simulation(MeasuredRounds):
 
     @property
     def queries(self) -> NDArray[np.int64]:
-        """Of each run, all nodes together."""
+        """Of each run, total over nodes."""
         total: NDArray[np.int64] = self.asked.sum(axis=-1)
         return total
 
     def states(self) -> Values:
-        """x of all nodes of all runs, (runs, n, d); of a frozen run as it was when it diverged."""
+        """x of all nodes of all runs, (runs, n, d); for a frozen run, when it diverged."""
         x = np.array(self.state.x)
         for run, kept in self.frozen.items():
             x[run] = kept
         return x
 
     def checkpoint(self) -> Checkpoint:
-        """Measure all runs now, and freeze those that have diverged."""
+        """Measure all runs, and freeze those that diverged."""
         with np.errstate(all="ignore"):
             found = self.problem.measure(self.state.x, lambda: self.method.model(self.state))
             ledgers = {codec: self.channel.ledger(codec) for codec in self.channel.codecs}

@@ -25,6 +25,7 @@ from zocosmo.core.message import CODECS
 from zocosmo.core.support import Support, check_size, draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import F32
+from zocosmo.core.wire import Letters
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.launch import launch
 from zocosmo.dist.links import Links
@@ -234,7 +235,7 @@ def swap(channel: TorchChannel, values: Any, support: Support) -> Callable[[], A
 
     def once() -> Any:
         channel.begin(channel.t + 1)
-        return channel._swap(values, partners, support)
+        return channel._swap(Letters(values), partners, support)
 
     return once
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from zocosmo._version import __version__
 from zocosmo.core.manifest import Difference, Manifest, Scalar
@@ -64,25 +65,21 @@ def make_manifest(
     world: World,
     seed: Seed,
     *,
-    q: int,
-    method: str,
-    codec: str,
     wire: str,
     dtype: str,
     sealed: bool,
     parameters: Mapping[str, Scalar],
+    **fields: Any,
 ) -> Manifest:
-    """What all processes must agree on about a session."""
+    """What all processes must agree on about a session; `fields` are method, q and codec."""
     code = f"{__version__} {source_hash()[:16]}"
     return Manifest(
         seed_commitment=Tape(seed).commitment(),
         d=world.d,
-        q=q,
-        method=method,
         n=world.graph.n,
         edges=world.graph.edges,
         schedule=world.schedule_name,
-        codec=codec,
         value=WIRES[wire].crosses_as(dtype).name,
         parameters={**parameters, "dtype": dtype, "wire": wire, "code": code, "sealed": sealed},
+        **fields,
     )

@@ -152,18 +152,11 @@ class Study:
         return rows, states
 
     def _host(self, trial: Trial, run: Run, *, connect: bool = True) -> Host:
-        channel = TorchChannel(
-            Place(run.graph, self.job.world),
-            self.links,
-            d=run.problem.d,
-            wire=self.plan.wire,
-            codec=trial.method.codec,
-            dtype=self.plan.dtype,
-            tape=Tape(trial.seed),
-            session=self.manifests[trial.number].fingerprint(),
-            key=self.options.key,
-            connect=connect,
-        )
+        about: dict[str, Any] = {"d": run.problem.d, "wire": self.plan.wire, "dtype": self.plan.dtype}
+        about |= {"codec": trial.method.codec, "tape": Tape(trial.seed), "key": self.options.key}
+        session = self.manifests[trial.number].fingerprint()
+        place = Place(run.graph, self.job.world)
+        channel = TorchChannel(place, self.links, session=session, connect=connect, **about)
         return Host(run, channel, bound=self.plan.diverged_above, guard=self.plan.guard)
 
     def _measure(self, host: Host, rows: LogRows) -> Values | None:
@@ -237,14 +230,7 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
         "on_lost_peer": options.on_lost_peer,
         "diverged_above": min(plan.diverged_above, 1e308),
     }
-    return make_manifest(
-        run.world,
-        trial.seed,
-        q=method.settings.get("q", run.problem.d),
-        method=method.kind,
-        codec=method.codec,
-        wire=plan.wire,
-        dtype=plan.dtype,
-        sealed=options.key is not None,
-        parameters={**settings, **decay, **problem, **rest},
-    )
+    fields = {"q": method.settings.get("q", run.problem.d), "method": method.kind, "codec": method.codec}
+    about: dict[str, Any] = {"wire": plan.wire, "dtype": plan.dtype, "sealed": options.key is not None}
+    parameters = {**settings, **decay, **problem, **rest}
+    return make_manifest(run.world, trial.seed, parameters=parameters, **about, **fields)

@@ -22,7 +22,7 @@ from zocosmo.core.ledger import Ledger
 from zocosmo.core.support import Direction, check_size
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.dist.peer import Peer
-from zocosmo.dist.rendezvous import Job, is_launched, join
+from zocosmo.dist.rendezvous import is_launched, join
 from zocosmo.errors import InputError, OracleError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
@@ -176,12 +176,16 @@ class Cosmo(torch.optim.Optimizer):
         self.channel: Channel
         if self.graph.n > 1:
             about = {"method": method.kind, "lr": method.eta, "mu": method.mu, "momentum": method.beta}
-            session = {"seed": seed, "key": key, "deadline": deadline, "backend": backend}
-            self.peer = self._join(join(listen=listen), about, session)
+            about |= {"rule": rule, "coupling": coupling, "shapes": self._shapes()}
+            session: dict[str, Any] = {"seed": seed, "key": key, "deadline": deadline, "backend": backend}
+            session |= {"d": self.d, "q": self.q, "wire": wire, "dtype": str(self.x.dtype)}
+            session |= {"graph": self.graph, "schedule": schedule or "auto", "about": about}
+            job = join(listen=listen).part(f"optimizer/{next(_sessions)}")
+            self.peer = Peer(job=job, **session).__enter__()
             self.channel = self.peer.channel
         else:
-            alone = {"d": self.d, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
-            self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)  # type: ignore[arg-type]
+            alone: dict[str, Any] = {"d": self.d, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
+            self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)
         self.node = self.peer.node if self.peer else 0
         world = World(self.graph, self.d, schedule or "auto", np.array([self.node]))
         at_once = 1 if self.sparse else None  # a forward of a large model takes longer than a draw
@@ -305,21 +309,6 @@ class Cosmo(torch.optim.Optimizer):
                     self.state[p]["momentum"] = torch.zeros(p.shape, dtype=self.x.value, device=p.device)
             self._m = Parameters([self.state[p]["momentum"] for p in self.x.tensors])
         return self._m
-
-    def _join(self, job: Job, about: dict[str, Any], session: dict[str, Any]) -> Peer:
-        """This process as a node, with its own keys in the store."""
-        about |= {"rule": self.rule, "coupling": self.coupling, "shapes": self._shapes()}
-        return Peer(
-            graph=self.graph,
-            d=self.d,
-            q=self.q,
-            schedule=self.schedule or "auto",
-            wire=self.wire,
-            dtype=str(self.x.dtype),
-            about=about,
-            job=job.part(f"optimizer/{next(_sessions)}"),
-            **session,
-        ).__enter__()
 
     def _identity(self) -> dict[str, Any]:
         """The session and node that a state belongs to."""

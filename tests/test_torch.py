@@ -214,7 +214,7 @@ def test_a_state_of_other_parameters_is_refused():
     for tensors, field in (([torch.zeros(7)], "d"), ([torch.zeros(2, 3)], "shapes")):
         with pytest.raises(InputError, match=f"^{field}: the state has"):
             Cosmo(tensors, lr=0.1, q=2, seed=5).load_state_dict(saved)
-    with pytest.raises(InputError, match="no state of Cosmo"):
+    with pytest.raises(InputError, match="not a state of Cosmo"):
         Cosmo([torch.zeros(6)], lr=0.1, q=2, seed=5).load_state_dict(
             torch.optim.SGD([torch.zeros(6)]).state_dict()
         )

@@ -273,7 +273,7 @@ def test_tensors_that_cannot_move_are_refused(line, tensors):
 
 def test_supports_and_values_of_another_size_are_refused():
     flat = Flat([torch.zeros(4)])
-    with pytest.raises(InputError, match="one row of 4 entries"):
+    with pytest.raises(InputError, match="one row of 4 coordinates"):
         flat.restrict(everywhere(5))
     with pytest.raises(InputError, match="4 coordinates need as many values"):
         flat.put(everywhere(4), np.zeros(3))

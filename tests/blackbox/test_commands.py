@@ -58,7 +58,7 @@ def test_a_command_reads_a_file_when_x_is_too_long():
             python("import os; os.kill(os.getpid(), 9)"),
             "the program was ended by signal 9: nothing on stderr",
         ),
-        (python("print('volts')"), "the program's last line is 'volts' and no number; print the loss"),
+        (python("print('volts')"), "the program's last line is 'volts', not a number; print the loss"),
         (python("pass"), "the program printed nothing; print the loss on the last line"),
         (python("print('nan')"), "the loss is nan;"),
         ("./no-such-rig {x}", "'./no-such-rig' cannot be started: No such file or directory; check"),

@@ -208,7 +208,10 @@ def test_a_vectorised_function_that_raises_is_an_oracle_error():
         (lambda: Functions(np.sum, 3)(X, 0), "shape (…, 3, d), got (4, 3)"),
         (lambda: as_oracle(np.sum, 2, vectorized=True, workers=2), "leave out timeout and workers"),
         (lambda: as_oracle(rosenbrock(3, 0, d=4), 2), "answers for 3 nodes, but there are 2"),
-        (lambda: as_oracle(Functions(np.sum, 2), 2, keyed=True), "set where an oracle is made"),
+        (
+            lambda: as_oracle(Functions(np.sum, 2), 2, keyed=True),
+            "takes vectorized, keyed, timeout and workers when it is made",
+        ),
         (lambda: as_start([[1.0], [2.0]], 3), "2 rows for 3 nodes"),
         (lambda: as_start([np.nan], 1), "x0 must be finite"),
         (lambda: as_start(["a"], 1), "x0 must be numbers"),

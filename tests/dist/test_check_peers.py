@@ -12,9 +12,7 @@ PEERS = {name: kind for name, kind in METHODS.items() if not kind.server}
 
 @pytest.mark.parametrize("name", [name for name, kind in PEERS.items() if "entropy" in kind.codecs])
 def test_a_bound_on_bits_has_no_bytes(name):
-    with pytest.raises(
-        InputError, match="'entropy' is a price without a layout in bytes; use zocosmo run, or"
-    ):
+    with pytest.raises(InputError, match="codec 'entropy' has a price but no bytes; use zocosmo run, or"):
         check_peers(small(name, codec="entropy"))
     check_peers(small(name))
 

@@ -258,5 +258,5 @@ def test_a_stopped_study_is_refused_with_one_line_and_goes_on_when_asked_to(tmp_
     (tmp_path / "out" / "plan.json").write_text(header, encoding="utf-8")
     refused, resumed = dist(tmp_path, [TEXT, TEXT]), dist(tmp_path, [TEXT, TEXT], "--resume")
     assert [each.code for each in refused + resumed] == [2, 2, 0, 0]
-    assert all(each.is_one_line and "go on with --resume" in each.err for each in refused)
+    assert all(each.is_one_line and "continue it with --resume" in each.err for each in refused)
     assert read_log(tmp_path / "out" / "log.parquet").rows.equals(run_plan(plan).rows)

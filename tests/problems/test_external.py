@@ -151,7 +151,7 @@ def test_a_part_of_a_part_keeps_the_numbers_of_the_whole(rig):
 
 @pytest.mark.parametrize("nodes", [[1], [1, 1], [1, 2, 3], [1, 2, 2]])
 def test_an_oracle_needs_a_number_for_each_node(nodes):
-    with pytest.raises(InputError, match="2 nodes need 2 numbers that differ, got"):
+    with pytest.raises(InputError, match="2 nodes need 2 distinct numbers, got"):
         Functions(max, 2, nodes=nodes)
 
 
@@ -256,7 +256,7 @@ def test_a_snapshot_of_something_else_is_refused(rig, kept, says):
         (lambda: entry("Rig")(X, 0), "node 3: Rig raised RuntimeError: no port; make it work"),
         (
             lambda: entry("Odd").snapshot(),
-            "node 0: state_dict gave what JSON cannot hold: Object of type set",
+            "node 0: state_dict is not JSON: Object of type set",
         ),
         (
             lambda: entry("Odd").restore({"0.memory": in_bytes({"0": 1})}),

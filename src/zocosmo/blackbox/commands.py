@@ -8,10 +8,11 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
-from zocosmo.blackbox.functions import Asked, OneByOne, brief
+from zocosmo.blackbox.calls import brief
+from zocosmo.blackbox.functions import Asked, Calls, OneByOne
 from zocosmo.errors import InputError, OracleError
 from zocosmo.oracle import Mask, Values
 
@@ -26,20 +27,11 @@ class Command(OneByOne):
 
     In the template {x} becomes the values separated by commas (exact: they read back to the same floats),
     {file} the path of a text file with one value a line, {node} and {round} their numbers. The last line that
-    the program prints is the loss. A program that passes `timeout`, or runs when all is interrupted, is
-    killed together with what it started, except for what has left its process group.
+    the program prints is the loss. On a timeout or an interrupt the program's process group is killed.
     """
 
-    def __init__(
-        self,
-        template: str,
-        n: int,
-        *,
-        timeout: float | None = None,
-        workers: int = 1,
-        nodes: Sequence[int] | None = None,
-    ) -> None:
-        super().__init__(n, timeout=timeout, workers=workers, nodes=nodes)
+    def __init__(self, template: str, n: int, **how: Unpack[Calls]) -> None:
+        super().__init__(n, **how)
         try:
             self.words = shlex.split(template)
         except ValueError as error:
@@ -64,11 +56,11 @@ class Command(OneByOne):
         try:
             return float(lines[-1])
         except ValueError:
-            found = f"the program's last line is {brief(lines[-1])!r} and no number"
+            found = f"the program's last line is {brief(lines[-1])!r}, not a number"
             raise query.error(found, LAST_LINE) from None
 
     def _parts(self, x: Values, query: Asked, file: Path) -> dict[str, str]:
-        """What stands for each place in the template; only what the template uses is made."""
+        """The text for each place that the template uses."""
         texts = [repr(value) for value in x.tolist()]
         parts = {"node": str(query.node), "round": str(query.t)}
         if "x" in self.places:
@@ -79,7 +71,7 @@ class Command(OneByOne):
         return parts
 
     def _run(self, words: list[str], query: Asked, folder: Path) -> str:
-        """What the program prints; into files, as a child that outlives it would hold a pipe open."""
+        """The program's output, by way of files: a child that outlives it would hold a pipe open."""
         out, err = folder / "stdout", folder / "stderr"
         process = self._start(words, query, out, err)
         try:
@@ -101,7 +93,7 @@ class Command(OneByOne):
         return out.read_text(errors="replace")
 
     def _start(self, words: list[str], query: Asked, out: Path, err: Path) -> Process:
-        """Under a lock, so that whoever ends all programs misses none that is just starting."""
+        """Start the program under the lock, so that `_abandon` cannot miss it."""
         with self._lock, out.open("wb") as to_out, err.open("wb") as to_err:
             if self._stopped:
                 raise query.error("the run was interrupted", "start it again")
@@ -129,7 +121,7 @@ class Command(OneByOne):
 
 
 def kill(process: Process) -> None:
-    """The program and its process group; whatever is left of them."""
+    """Kill the program and what is left of its process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

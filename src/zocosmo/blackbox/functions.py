@@ -1,49 +1,48 @@
-"""Oracles over people's own code: Python functions, one vectorised function, or an oracle of their own.
+"""Oracles over user code: Python functions, one vectorised function, or a user's own oracle.
 
-Every answer is checked and every query counted. What goes wrong is an `OracleError` of one line that names
-the node, the round and the query: "node 3, round 17, query x + μu: the loss is nan; …".
+Every answer is checked and every query counted. Failures raise an `OracleError` of one line with the node,
+the round and the query: "node 3, round 17, query x + μu: the loss is nan; …".
 """
 
 import inspect
-import json
 import math
 import numbers
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any, NamedTuple, Protocol, SupportsFloat, runtime_checkable
+from typing import Any, NamedTuple, Protocol, SupportsFloat, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zocosmo.blackbox import calls
+from zocosmo.blackbox.calls import TooLate, brief, said, within
 from zocosmo.errors import InputError, OracleError, check_whole
 from zocosmo.oracle import Arrays, Mask, Oracle, Problem, Values
 
-BRIEF = 200  # characters of a foreign message that are quoted
 NUMBER = "return one finite number"
 
 Fun = Callable[..., Any]
 
 
+class Calls(TypedDict, total=False):
+    """How nodes are asked one by one; see `OneByOne`."""
+
+    timeout: float | None
+    workers: int
+    nodes: Sequence[int] | None
+
+
 @runtime_checkable
 class Numbered(Protocol):
-    """A user's oracle that says how many nodes it answers for."""
+    """A user's oracle that declares how many nodes it answers for."""
 
     n: int
 
 
-@runtime_checkable
-class Remembers(Protocol):
-    """A user's loss with a memory: what it returns as `state_dict` must fit into JSON."""
-
-    def state_dict(self) -> Any: ...
-    def load_state_dict(self, state: Any) -> None: ...
-
-
 class Asked(NamedTuple):
-    """Which answer is awaited, so that an error can say so."""
+    """The query being answered, for error messages."""
 
     node: int | None  # None: all at once
     t: int
@@ -54,11 +53,18 @@ class Asked(NamedTuple):
         text = f"{who}, round {self.t}, {self.where}: {found}; {remedy}"
         return OracleError(text, node=self.node, t=self.t, query=self.where)
 
-    def shaped(self, answers: Values, shape: tuple[int, ...]) -> Values:
-        if answers.shape == shape and answers.dtype.kind in "iuf":
-            return answers
-        found = f"the losses are {answers.dtype} of shape {answers.shape}"
-        raise self.error(found, f"return numbers of shape {shape}, one for each node")
+    def answers(self, call: Callable[[], Any], shape: tuple[int, ...]) -> Values:
+        """Losses that user code returns in one array."""
+        try:
+            found = np.asarray(call())
+        except OracleError:
+            raise
+        except Exception as error:
+            raise self.raised(error) from error
+        if found.shape == shape and found.dtype.kind in "iuf":
+            return found
+        text = f"the losses are {found.dtype} of shape {found.shape}"
+        raise self.error(text, f"return numbers of shape {shape}, one for each node")
 
     def finite(self, number: float) -> float:
         if math.isfinite(number):
@@ -66,25 +72,28 @@ class Asked(NamedTuple):
         remedy = "return a value a little worse than nearby ones there, or move x0 or mu inside"
         raise self.error(f"the loss is {number:g}", remedy)
 
+    def raised(self, error: Exception) -> OracleError:
+        return self.error(f"the function raised {said(error)}", "make it return a number for every x")
+
 
 class UserOracle(Oracle):
-    """An oracle that checks and counts. The first call of a round is x + μu, the second x − μu."""
+    """An oracle that checks and counts answers. The first call of a round is x + μu, the second x − μu."""
 
     def __init__(self, n: int) -> None:
         self.n = check_whole("n", n, 1)
         self.queries = np.zeros(self.n, np.int64)
-        self._calls = (-1, 0)  # of which round, how many
+        self._calls = (-1, 0)  # a round, and its calls so far
 
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:
         t_before, calls = self._calls
         calls = calls if t == t_before else 0
-        self._calls = (-1, 0)  # a round that fails is asked again from its start
+        self._calls = (-1, 0)  # a round that fails restarts at x + μu
         answers = self.ask(x, t, "query x − μu" if calls % 2 else "query x + μu", active=active)
         self._calls = (t, calls + 1)
         return answers
 
     def measure(self, x: Values, t: int) -> Values:
-        """f_i(x) of every node at one common x of shape (d,); queries that no round pays for."""
+        """f_i(x) of every node at one common x of shape (d,); these queries belong to no round."""
         return self.ask(np.broadcast_to(x, (self.n, x.shape[-1])), t, "at the average")
 
     @abstractmethod
@@ -96,24 +105,13 @@ class UserOracle(Oracle):
         return {}
 
     def snapshot(self) -> Arrays:
-        """What objects with a memory remember, as JSON."""
-        kept = {name: _memory(name, each) for name, each in self._remembering()}
-        return {"memory": np.frombuffer(json.dumps(kept).encode(), np.uint8)} if kept else {}
+        return calls.snapshot(self._answering())
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `snapshot` returned; memories of nodes hosted elsewhere are left alone."""
-        losses = self._remembering()
-        kept = json.loads(arrays["memory"].tobytes()) if losses and "memory" in arrays else {}
-        for name, each in losses:
-            if name not in kept:
-                raise InputError(f"the snapshot lacks node {name}; it has {brief(', '.join(kept)) or 'none'}")
-            guarded(name, "load_state_dict", partial(each.load_state_dict, kept[name]))
-
-    def _remembering(self) -> list[tuple[str, Remembers]]:
-        return [(name, each) for name, each in self._answering().items() if isinstance(each, Remembers)]
+        calls.restore(self._answering(), arrays)
 
     def checked(self, found: Values, t: int, where: str, active: Mask | None) -> Values:
-        """Answers (…, n) that came at once: counted, finite, and 0.0 where nobody was asked."""
+        """Count answers (…, n) and check that they are finite; 0.0 for nodes that were not asked."""
         asked = np.broadcast_to(True if active is None else active, found.shape)
         self.queries += asked.reshape(-1, self.n).sum(axis=0)
         answers: Values = np.where(asked, found, 0.0).astype(np.float64)
@@ -123,11 +121,10 @@ class UserOracle(Oracle):
 
 
 class OneByOne(UserOracle):
-    """Asks nodes one by one, or `workers` of them at a time; answers do not depend on which.
+    """Asks nodes one by one, or `workers` at a time with the same answers.
 
-    Each node gets a copy of its x that it may scribble on, the one copy that a query costs. Where several
-    nodes fail, the lowest is reported, and `queries` counts the nodes up to it. `nodes` are their numbers,
-    where they are some of a larger network; else 0…n−1.
+    Each node gets its own copy of x, which it may modify. If several nodes fail, the lowest is reported, and
+    `queries` counts the nodes up to it. `nodes` numbers the nodes of a part of a network; default 0…n−1.
     """
 
     def __init__(
@@ -141,10 +138,10 @@ class OneByOne(UserOracle):
         super().__init__(n)
         self.nodes = list(range(n)) if nodes is None else list(nodes)
         if not len(self.nodes) == len(set(self.nodes)) == self.n:
-            raise InputError(f"{self.n} nodes need {self.n} numbers that differ, got {self.nodes}")
+            raise InputError(f"{self.n} nodes need {self.n} distinct numbers, got {self.nodes}")
         self.workers = check_whole("workers", workers, 1)
         if timeout is not None and not (is_number(timeout) and 0 < timeout < math.inf):
-            raise InputError(f"timeout is a number of seconds above 0, got {timeout!r}; None waits for ever")
+            raise InputError(f"timeout is a number of seconds above 0, got {timeout!r}; None sets no limit")
         self.timeout = timeout
         self._pool: ThreadPoolExecutor | None = None
 
@@ -154,28 +151,29 @@ class OneByOne(UserOracle):
             raise InputError(f"x must have shape (…, {self.n}, d), got {x.shape}")
         rows, answers = x.reshape(-1, x.shape[-1]), np.zeros(math.prod(lead))
         asked = np.flatnonzero(np.broadcast_to(True if active is None else active, lead)).tolist()
-        found = self._each([partial(self._at, rows, row, t, where) for row in asked])
+
+        def at(row: int) -> float:
+            query = Asked(self.nodes[row % self.n], t, where)
+            return query.finite(self._one(rows[row].copy(), query))
+
+        found = self._each(at, asked)
         for row in asked:
             self.queries[row % self.n] += 1
             answers[row] = next(found)
-        next(found, None)  # all are answered: it ends, and abandons nobody
+        next(found, None)  # ends the generator, which would otherwise cancel the calls
         return answers.reshape(lead)
-
-    def _at(self, rows: Values, row: int, t: int, where: str) -> float:
-        query = Asked(self.nodes[row % self.n], t, where)
-        return query.finite(self._one(rows[row].copy(), query))
 
     @abstractmethod
     def _one(self, x: Values, query: Asked) -> float:
-        """f_i(x) as it comes, or an OracleError."""
+        """f_i(x), finite or not, or an OracleError."""
 
-    def _each(self, calls: Sequence[Callable[[], float]]) -> Iterator[float]:
-        """What the calls give, in their order; the first error in that order ends them all."""
+    def _each(self, call: Callable[[int], float], rows: Sequence[int]) -> Iterator[float]:
+        """The results of the calls in their order; the first error in that order ends them all."""
         if self.workers == 1:
-            yield from (call() for call in calls)
+            yield from map(call, rows)
             return
         self._pool = self._pool or ThreadPoolExecutor(self.workers, "zocosmo")
-        futures = [self._pool.submit(call) for call in calls]
+        futures = [self._pool.submit(call, row) for row in rows]
         try:
             for future in futures:
                 yield future.result()
@@ -184,22 +182,22 @@ class OneByOne(UserOracle):
                 future.cancel()
             self._abandon()
             if isinstance(error, Exception):
-                wait(futures)  # nobody is still asking when an error is reported
-            else:  # nobody waits for what cannot be ended
+                wait(futures)  # no query is still running when the error is reported
+            else:  # an interrupt does not wait for calls that cannot be stopped
                 self._pool.shutdown(wait=False)
                 self._pool = None
             raise
 
     def _abandon(self) -> None:
-        """End what is under way; a Python function cannot be ended."""
+        """Stop running calls, where that is possible: a Python function cannot be stopped."""
         return
 
 
 class Functions(OneByOne):
     """One function f(x) → number for all nodes, or one for each.
 
-    With `keyed` it is called as f(x, t): a loss that samples can fix its sample by the round, which the two
-    queries of a round share. A function that passes `timeout` is given up, though Python cannot stop it.
+    With `keyed` it is called as f(x, t), so that a loss can key its sample by the round: both queries of a
+    round share it. After `timeout` the answer is no longer awaited, though Python cannot stop the function.
 
     >>> oracle = Functions([lambda x: x.sum(), lambda x: x.max()], n=2)
     >>> oracle(np.array([[1.0, 2.0], [3.0, 4.0]]), t=0).tolist(), oracle.queries.tolist()
@@ -207,21 +205,14 @@ class Functions(OneByOne):
     """
 
     def __init__(
-        self,
-        fun: Fun | Sequence[Fun],
-        n: int,
-        *,
-        keyed: bool = False,
-        timeout: float | None = None,
-        workers: int = 1,
-        nodes: Sequence[int] | None = None,
+        self, fun: Fun | Sequence[Fun], n: int, *, keyed: bool = False, **how: Unpack[Calls]
     ) -> None:
-        super().__init__(n, timeout=timeout, workers=workers, nodes=nodes)
+        super().__init__(n, **how)
         self.funs = [fun] * self.n if callable(fun) else list(fun)
         self.keyed = keyed
         if len(self.funs) != self.n:
             raise InputError(f"{self.n} nodes need {self.n} functions, or one for all; got {len(self.funs)}")
-        self._fun_of = dict(zip(self.nodes, self.funs, strict=True))
+        self._fun_of: dict[int, Any] = dict(zip(self.nodes, self.funs, strict=True))
         for i, each in self._fun_of.items():
             if not callable(each):
                 raise InputError(f"the loss of node {i} must be a function, got {brief(repr(each))}")
@@ -233,19 +224,19 @@ class Functions(OneByOne):
         assert query.node is not None
         call = partial(self._fun_of[query.node], x, *((query.t,) if self.keyed else ()))
         try:
-            answer = call() if self.timeout is None else _within(self.timeout, call)
-        except _TooLate:
+            answer = call() if self.timeout is None else within(self.timeout, call)
+        except TooLate:
             found = f"the function gave no answer within {self.timeout:g} s"
             raise query.error(found, "raise timeout, or make it faster") from None
         except Exception as error:
-            raise _raised(query, error) from error
+            raise query.raised(error) from error
         return _number(answer, query)
 
 
 class Vectorized(UserOracle):
-    """One function for all nodes at once: fun(X) with X of shape (n, d) gives n losses; keyed, fun(X, t).
+    """One function for all nodes at once: fun(X) with X of shape (n, d) returns n losses; keyed, fun(X, t).
 
-    Rows of nodes outside `active` are passed along, but what comes back for them is neither read nor counted.
+    X has the rows of inactive nodes too; their losses are neither read nor counted.
     """
 
     def __init__(self, fun: Fun, n: int, *, keyed: bool = False) -> None:
@@ -258,16 +249,10 @@ class Vectorized(UserOracle):
         return {"all": self.fun}
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
+        query, key = Asked(None, t, where), (t,) if self.keyed else ()
         runs = x.reshape(-1, self.n, x.shape[-1])
-        found = [self._all(run.copy(), Asked(None, t, where)) for run in runs]
+        found = [query.answers(partial(self.fun, run.copy(), *key), (self.n,)) for run in runs]
         return self.checked(np.stack(found).reshape(x.shape[:-1]), t, where, active)
-
-    def _all(self, x: Values, query: Asked) -> Values:
-        try:
-            answers = np.asarray(self.fun(x, query.t) if self.keyed else self.fun(x))
-        except Exception as error:
-            raise _raised(query, error) from error
-        return query.shaped(answers, (self.n,))
 
 
 class Answered(UserOracle):
@@ -281,15 +266,9 @@ class Answered(UserOracle):
         return {"all": self.oracle}
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
-        """x is not copied: an oracle may neither change nor keep it."""
-        query = Asked(None, t, where)
-        try:
-            found = np.asarray(self.oracle(x, t, active=active))
-        except OracleError:
-            raise
-        except Exception as error:
-            raise _raised(query, error) from error
-        return self.checked(query.shaped(found, x.shape[:-1]), t, where, active)
+        """x is passed without a copy: an oracle may neither modify nor keep it."""
+        ask = partial(self.oracle, x, t, active=active)
+        return self.checked(Asked(None, t, where).answers(ask, x.shape[:-1]), t, where, active)
 
 
 def as_oracle(
@@ -301,24 +280,24 @@ def as_oracle(
     timeout: float | None = None,
     workers: int = 1,
 ) -> Oracle:
-    """Whatever people hand over as an oracle for n nodes; oracles and problems pass as they are."""
+    """A user's function, list of functions or oracle as an oracle for n nodes; ours are returned as is."""
     if is_plain_oracle(fun):
         fun = Answered(fun, n)
     if isinstance(fun, UserOracle | Problem):
         if fun.n != n:
-            raise InputError(f"the oracle answers for {fun.n} nodes, but there are {n}; make them agree")
+            raise InputError(f"the oracle answers for {fun.n} nodes, but there are {n}; make them equal")
         if vectorized or keyed or timeout is not None or workers != 1:
-            raise InputError("vectorized, keyed, timeout and workers are set where an oracle is made")
+            raise InputError("an oracle takes vectorized, keyed, timeout and workers when it is made")
         return fun
     if not vectorized:
         return Functions(fun, n, keyed=keyed, timeout=timeout, workers=workers)
     if timeout is not None or workers != 1:
-        raise InputError("a vectorised loss is one call for all nodes: leave out timeout and workers")
+        raise InputError("a vectorised loss answers all nodes in one call: leave out timeout and workers")
     return Vectorized(fun, n, keyed=keyed)
 
 
 def is_plain_oracle(fun: Any) -> bool:
-    """Whether it declares the signature of an oracle, with a parameter `active`, and is none of ours."""
+    """Whether this is a user's oracle: a callable with a parameter `active`."""
     if not callable(fun) or isinstance(fun, UserOracle | Problem):
         return False
     try:
@@ -332,7 +311,7 @@ def is_number(given: Any) -> bool:
 
 
 def as_start(x0: ArrayLike, n: int | None) -> Values:
-    """x0 of shape (d,), the same for all, or (n, d), as new states (n, d); as it is, where n is not known."""
+    """x0 of shape (d,) or (n, d), checked, as new states (n, d); in its own shape if n is not known."""
     try:
         start = np.asarray(x0)
     except ValueError:
@@ -340,7 +319,7 @@ def as_start(x0: ArrayLike, n: int | None) -> Values:
     if start.ndim not in (1, 2) or start.dtype.kind not in "iuf" or not start.size:
         raise InputError(f"x0 must be numbers of shape (d,) or (n, d), got {start.dtype} of {start.shape}")
     if n is not None and start.ndim == 2 and len(start) != n:
-        raise InputError(f"x0 has {len(start)} rows for {n} nodes; give one row a node, or one x0 for all")
+        raise InputError(f"x0 has {len(start)} rows for {n} nodes; give one row per node, or one for all")
     if not np.isfinite(start).all():
         raise InputError("x0 must be finite")
     start = start.astype(np.float64, copy=False)
@@ -348,10 +327,10 @@ def as_start(x0: ArrayLike, n: int | None) -> Values:
 
 
 def count_nodes(fun: Any, x0: ArrayLike, graph: int | None, n: int | None) -> int:
-    """How many nodes there are, from all that says so."""
+    """The number of nodes, on which all arguments must agree; 1 if none gives it."""
     if isinstance(fun, str | bytes):
         raise InputError(
-            f"fun must be a function, got the text {fun!r:.80}; a program goes into "
+            f"fun must be a function, got the text {fun!r:.80}; for a program use "
             "zocosmo.blackbox.commands.Command(text, n), or zocosmo minimize --command"
         )
     said: dict[str, int | None] = {"n": n, "graph": graph}
@@ -391,57 +370,3 @@ def _number(answer: Any, query: Asked) -> float:
     raise query.error(
         f"the loss is {f'an array of shape {array.shape}' if shaped else brief(repr(answer))}", NUMBER
     )
-
-
-class _TooLate(Exception):
-    """Not TimeoutError, which a function may raise itself."""
-
-
-def _within(seconds: float, call: Callable[[], Any]) -> Any:
-    """What the call gives or raises, waited for so long; in a daemon thread, as nothing can end it."""
-    done: list[tuple[Any, BaseException | None]] = []
-
-    def target() -> None:
-        try:
-            done.append((call(), None))
-        except BaseException as error:
-            done.append((None, error))
-
-    thread = threading.Thread(target=target, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not done:
-        raise _TooLate
-    answer, error = done[0]
-    if error is not None:
-        raise error
-    return answer
-
-
-def guarded(node: int | str, what: str, call: Callable[[], Any]) -> Any:
-    """What the user's code returns, or an OracleError that names the node."""
-    try:
-        return call()
-    except Exception as error:
-        said = f"{type(error).__name__}: {brief(str(error))}"
-        raise OracleError(f"node {node}: {what} raised {said}; make it work for every node") from error
-
-
-def _memory(node: str, loss: Remembers) -> Any:
-    state = guarded(node, "state_dict", loss.state_dict)
-    try:
-        return json.loads(json.dumps(state))
-    except (TypeError, ValueError) as error:
-        found = f"node {node}: state_dict gave what JSON cannot hold: {brief(str(error))}"
-        raise OracleError(f"{found}; return numbers, text, lists and mappings") from None
-
-
-def _raised(query: Asked, error: Exception) -> OracleError:
-    found = f"the function raised {type(error).__name__}: {brief(str(error))}"
-    return query.error(found, "make it return a number for every x")
-
-
-def brief(text: str) -> str:
-    """On one line, and not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= BRIEF else line[: BRIEF - 1] + "…"

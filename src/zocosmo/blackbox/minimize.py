@@ -1,4 +1,4 @@
-"""A whole run in one call, with a result as SciPy's optimisers give it."""
+"""A whole run in one call, with a result like those of SciPy's optimisers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -56,23 +56,22 @@ def minimize(
     resume: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> "OptimizeResult":
-    """Minimise mean_i f_i(x) from queries alone, over a network in this memory.
+    """Minimise mean_i f_i(x) from queries alone, over a network simulated in memory.
 
-    `fun` is f(x) → number for all nodes, a list with one for each, or an oracle. Without a graph two nodes
-    are joined, more form a ring. x0 is one start (d,), or one for each node (n, d): `result.states` goes on
-    where a run ended; with a server they are its model, as nodes that sleep are behind. `rounds`,
-    `budget_bits` (payload per node, on average over the nodes, never exceeded) or both say when to stop.
-    `schedule` is a name, or matchings and weights of one's own (`Listed`, or a mapping). What is not given of
-    q, eta and mu comes from `suggest` (where `reach` says how far its probes may go), stands in
-    `result.suggestion`, and its queries are counted. `options` are further fields of the method, such as
-    coupling.
+    `fun` is f(x) → number for all nodes, a list with one function for each node, or an oracle. The default
+    graph joins two nodes; more form a ring. x0 is one start (d,), or one for each node (n, d), such as
+    `result.states` of an earlier run; with a server those all equal its model, as inactive nodes lag behind.
+    The run stops after `rounds`, or before `budget_bits` (mean payload per node) would be exceeded.
+    `schedule` is a name, or your own matchings and weights (`Listed`, or a mapping). Missing q, eta and mu
+    come from `suggest`, whose probes go as far as `reach`: see `result.suggestion`; its queries are counted.
+    `options` are further fields of the method, such as coupling.
 
     `resume` takes the `snapshot` of an earlier result and continues that run to the same bits: pass the same
-    arguments, with method=result.method. What losses with `state_dict` and `load_state_dict` remember is part
-    of the snapshot.
+    arguments, with method=result.method. Losses with `state_dict` and `load_state_dict` have their memory in
+    the snapshot.
 
-    Whatever a round or a measurement raises carries what was reached so far as `.result`: an OracleError
-    with status 4, anything else (an interrupt, a callback's error) with status 5.
+    An error raised by a round or a measurement carries the result so far as `.result`: an OracleError with
+    status 4, anything else (an interrupt, a callback's error) with status 5.
 
     `log` has a row every `log_every` rounds: query_loss, the mean of the last round's answers, is free;
     measure=True adds the objective at the average for n queries a row. A callback that returns True stops.
@@ -90,7 +89,7 @@ def minimize(
     world = World(as_graph(graph, n), start.shape[-1], schedule)
     oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
     if resume is not None and not isinstance(method, Method):
-        raise InputError(f"resume continues a run of a finished method, got {method!r}; pass result.method")
+        raise InputError(f"resume needs the method of the earlier run, got {method!r}; pass result.method")
     given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **options}
     probe = partial(suggest, oracle, start, n=n, seed=seed, wire=wire, reach=reach)
     chosen, suggestion = complete_method(method, given, world, wire, probe)
@@ -100,14 +99,14 @@ def minimize(
     journal = _Journal(run, oracle, suggestion, log_every, measure, callback)
     try:
         journal.row()
-        return journal.result(_play(run, oracle, rounds, budget_bits, bound, journal.after_round, log_every))
+        return journal.result(journal.play(rounds, budget_bits, bound))
     except BaseException as error:
         error.result = journal.partial(error)  # type: ignore[attr-defined]
         raise
 
 
 def reached(error: BaseException) -> "OptimizeResult | None":
-    """What `minimize` had reached when it raised this error; None for an error from elsewhere."""
+    """The result that `minimize` attached to this error; None for errors raised elsewhere."""
     return vars(error).get("result")
 
 
@@ -118,11 +117,11 @@ def complete_method(
     wire: str,
     probe: Callable[..., Suggestion],
 ) -> tuple[Method, Suggestion | None]:
-    """The method as asked for, with what is missing suggested."""
+    """The method with the given fields, and suggestions for missing ones."""
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(method, Method):
         if given:
-            raise InputError(f"{', '.join(given)} and a finished method do not go together; set them in it")
+            raise InputError(f"a finished method does not take {', '.join(given)}; set them in the method")
         return method, None
     if not isinstance(method, str):
         raise InputError(f"method must be a name or a finished method such as Cosmo(q=…), got {method!r:.80}")
@@ -138,7 +137,7 @@ def complete_method(
         )
     for field in fields(kind):
         if field.default is field.default_factory is MISSING and field.name not in (*given, *SUGGESTED):
-            raise InputError(f"method {method} needs {field.name!r}, which nothing suggests; give it")
+            raise InputError(f"method {method} needs {field.name!r}, which cannot be suggested; give it")
     missing = [name for name in SUGGESTED if name in known and name not in given]
     if not missing:
         return kind(**given), None
@@ -147,13 +146,13 @@ def complete_method(
     trial.check(world)  # before any query is spent
     if missing == ["q"]:
         return trial, suggest_only_q(trial.eta, trial.mu, d, wire)
-    found = probe(q=min(trial.size(1, d), d))  # of several directions in a round none is wider
+    found = probe(q=min(trial.size(1, d), d))  # the widest direction of a round
     if "q" in missing:
         found = found._replace(reasons=(q_reason(d, wire), *found.reasons))
     found = found._replace(q=sized.get("q", d))
     if trial.by_sign and found.slope:
         eta = found.eta * found.slope
-        why = f"eta = {eta:.3g}: that times the slope {found.slope:.3g}, as {method} steps alike on any slope"
+        why = f"eta = {eta:.3g}: that times the slope {found.slope:.3g}, as steps of {method} ignore its size"
         found = found._replace(eta=eta, reasons=(*found.reasons, why))
     return kind(**{"eta": found.eta, "mu": found.mu, **sized}), found
 
@@ -171,33 +170,9 @@ def as_graph(graph: Graph | str | None, n: int) -> Graph:
         raise InputError(f"graph {graph!r} has parameters; pass zocosmo.graphs.{graph}({n}, …)") from None
 
 
-def _play(
-    run: Optimizer,
-    oracle: Oracle,
-    rounds: int | None,
-    budget_bits: float | None,
-    bound: float,
-    after_round: Callable[[], bool],
-    check_every: int,
-) -> int:
-    """Advance until something ends the run; gives its status. States are looked at in full now and then."""
-    first, most = 1.0, None if budget_bits is None else budget_bits * run.graph.n
-    while rounds is None or run.t < rounds:
-        if most is not None and run.bits.payload + run.next_bits().payload > most:
-            return SPENT
-        run.advance(oracle)
-        first = max(first, abs(run.query_loss)) if run.t == 1 else first
-        finite = run.is_finite(everywhere=run.t % check_every == 0)
-        if not finite or not abs(run.query_loss) <= bound * first:
-            return DIVERGED
-        if after_round():
-            return STOPPED
-    return DONE if run.is_finite() else DIVERGED
-
-
 @dataclass(eq=False)
 class _Journal:
-    """What `minimize` writes down on the way."""
+    """A run of `minimize` and its log."""
 
     run: Optimizer
     oracle: Oracle
@@ -207,8 +182,24 @@ class _Journal:
     callback: Callable[["OptimizeResult"], Any] | None
 
     def __post_init__(self) -> None:
-        self.extra = self.suggestion.queries if self.suggestion else 0  # queries that no round paid for
+        self.extra = self.suggestion.queries if self.suggestion else 0  # queries outside rounds
         self.rows: list[dict[str, float]] = []
+
+    def play(self, rounds: int | None, budget_bits: float | None, bound: float) -> int:
+        """Advance until the run ends and return its status; states are checked in full now and then."""
+        run, first = self.run, 1.0
+        most = None if budget_bits is None else budget_bits * run.graph.n
+        while rounds is None or run.t < rounds:
+            if most is not None and run.bits.payload + run.next_bits().payload > most:
+                return SPENT
+            run.advance(self.oracle)
+            first = max(first, abs(run.query_loss)) if run.t == 1 else first
+            finite = run.is_finite(everywhere=run.t % self.log_every == 0)
+            if not finite or not abs(run.query_loss) <= bound * first:
+                return DIVERGED
+            if self.after_round():
+                return STOPPED
+        return DONE if run.is_finite() else DIVERGED
 
     def objective(self) -> float:
         """mean_i f_i(x̄), for n queries."""
@@ -227,7 +218,7 @@ class _Journal:
         self.rows.append({**row, "disagreement": run.disagreement, **extra})
 
     def after_round(self) -> bool:
-        """Whether the callback wants to stop."""
+        """Log and call back; whether the callback stops the run."""
         run = self.run
         if run.t % self.log_every == 0:
             self.row()
@@ -243,7 +234,7 @@ class _Journal:
             return True
 
     def partial(self, error: BaseException) -> "OptimizeResult":
-        """What there is when something was raised; nothing more is asked."""
+        """The result when an error was raised, without further queries."""
         failed = isinstance(error, OracleError)
         says = f"{'The oracle failed' if failed else 'Interrupted'} in round {self.run.t}: "
         return self.result(FAILED if failed else INTERRUPTED, says + (str(error) or type(error).__name__))
@@ -253,7 +244,7 @@ class _Journal:
         from scipy.optimize import OptimizeResult
 
         run, fine = self.run, status < DIVERGED
-        kept = None if run.is_half_told else run.arrays(self.oracle)  # before queries that no round asks
+        kept = None if run.is_half_told else run.arrays(self.oracle)  # before queries outside rounds
         if not self.rows or self.rows[-1]["round"] != run.t:
             self.row(ask=fine)
         asked = None if self.measure or not fine else self.objective()
@@ -288,14 +279,12 @@ class _Journal:
         return f"{text} Slopes are below the noise: see suggestion." if hopeless else text
 
     def _remedy(self) -> str:
-        """Finite answers and states that are not: values did not fit the wire."""
+        """If answers are finite but states are not, a value overflowed on the wire."""
         run, value = self.run, self.run.wire.crosses_as(float)
         if value.bits == 64 or run.is_finite() or not isfinite(run.query_loss):
             return "lower eta"
         most = finfo(value.dtype).max
-        return (
-            f"wire {value.name} holds up to {most:.6g} and a value passed that: use a wider one, or lower eta"
-        )
+        return f"a value passed {most:.6g}, the most that wire {value.name} holds: widen it, or lower eta"
 
 
 def _check_kinds(**given: Any) -> None:

@@ -1,4 +1,4 @@
-"""One run on people's own losses, round by round: ask and tell, or an oracle that answers."""
+"""One run on a user's own losses, round by round: ask and tell, or with an oracle."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from zocosmo.blackbox.functions import as_start
+from zocosmo.blackbox.functions import Asked, as_start
 from zocosmo.channel import MemoryChannel
 from zocosmo.core.payload import Bits
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.wire import Wire
-from zocosmo.errors import InputError, OracleError
+from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen
 from zocosmo.methods.base import Method, World
@@ -22,17 +21,17 @@ from zocosmo.rounds.driver import Rounds
 
 
 class Ask(NamedTuple):
-    """What round `round` wants to know: f_i at both points of every active node."""
+    """The query of round `round`: f_i at both points of every active node."""
 
     round: int
     points: Values  # (2, n, d): x + μu, then x − μu
-    active: Mask  # (n,); answers of the others are not read
+    active: Mask  # (n,); losses of other nodes are ignored
 
 
 class Optimizer:
-    """One run of a method over a graph, all nodes in this memory; the caller brings the losses.
+    """One run of a method over a graph, all nodes in memory; the caller supplies the losses.
 
-    Either `ask` for points and `tell` what their losses are, or have `advance` ask an oracle: the same bits.
+    Either `ask` for points and `tell` their losses, or let `advance` query an oracle: the bits are the same.
 
     >>> from zocosmo.graphs import ring
     >>> from zocosmo.methods import Cosmo
@@ -61,26 +60,18 @@ class Optimizer:
         self.query_loss = float("nan")  # mean of all answers of the last round
         draws = DrawAhead(method, [self.world], [seed], np.dtype(dtype), runs=False)
         tape = Tape(seed)
-        channels = [
-            MemoryChannel(
-                [graph],
-                d=self.world.d,
-                wire=wire,
-                codecs=(method.codec,),
-                dtype=dtype,
-                tape=tape,
-                server=method.server,
-            )
-            for _ in range(2)
-        ]
-        channels[1].at_most = True
-        self._rounds = Rounds(method, method.init(start), draws, channels[0])
-        self._rehearsal = Rounds(method, None, draws, channels[1])  # prices rounds in advance
-        self._priced = False  # whether the rehearsal has a state that it may go on with
+        about: dict[str, Any] = {"d": self.world.d, "wire": wire, "dtype": dtype, "server": method.server}
+        channel, priced = (
+            MemoryChannel([graph], codecs=(method.codec,), tape=tape, **about) for _ in range(2)
+        )
+        priced.at_most = True
+        self.wire = channel.wire
+        self._rounds = Rounds(method, method.init(start), draws, channel)
+        self._rehearsal = Rounds(method, None, draws, priced)  # prices rounds in advance
         self._tape = np.frombuffer(bytes.fromhex(tape.commitment()), np.uint8)
-        self._touched: Direction | None = None  # what the last round asked along
-        self._told: list[Values] = []  # slopes along the first directions of the query under way
-        self._heard: list[tuple[float, int]] = []  # in this round: sums of answers, and how many
+        self._touched: Direction | None = None  # the last direction asked along
+        self._told: list[Values] = []  # slopes of the pending query so far, one for each direction
+        self._heard: list[tuple[float, int]] = []  # sums and counts of this round's answers
 
     @property
     def t(self) -> int:
@@ -96,12 +87,6 @@ class Optimizer:
     @property
     def _state(self) -> Any:
         return self._rounds.state
-
-    @property
-    def _channel(self) -> MemoryChannel:
-        channel = self._rounds.channel
-        assert isinstance(channel, MemoryChannel)
-        return channel
 
     @property
     def x(self) -> Values:
@@ -123,13 +108,9 @@ class Optimizer:
             return float(disagreement(self._state.x.astype(np.float64, copy=False), self.mean))
 
     @property
-    def wire(self) -> Wire:
-        return self._channel.wire
-
-    @property
     def bits(self) -> Bits:
-        """What crossed the network so far."""
-        return self._channel.ledger(self.method.codec).network()
+        """Bits sent over the network so far."""
+        return self._rounds.channel.ledger(self.method.codec).network()
 
     @property
     def bits_per_node(self) -> float:
@@ -137,24 +118,24 @@ class Optimizer:
         return self.bits.payload / self.graph.n
 
     def is_finite(self, *, everywhere: bool = True) -> bool:
-        """Whether all states are; or only those coordinates that the last round asked along, for O(q)."""
+        """Whether all states are finite; else only the coordinates last asked along are checked, in O(q)."""
         x = self._state.x
         if not everywhere and self._touched is not None:
             return bool(np.isfinite(self._touched.restrict(x)).all())
         if self.method.server and not np.isfinite(self.mean).all():
-            return False  # nodes may not have heard of it yet
-        with np.errstate(all="ignore"):  # a sum finds out without a copy, unless it overflows by itself
+            return False  # before any node has received it
+        with np.errstate(all="ignore"):  # a sum needs no copy; one that overflows is checked again
             return bool(np.isfinite(x.sum()) or np.isfinite(x).all())
 
     def ask(self) -> Ask:
-        """The points of this round; the same ones until they are told."""
+        """The points of this round; the same until their losses are told."""
         query = self._pending()
         return Ask(self.t, np.stack(query.points()), self._active(query))
 
     def tell(self, values: ArrayLike) -> None:
-        """The losses at the points asked for, (2, n). Refused values change nothing: tell again."""
+        """Take the losses at the points asked for, (2, n). Refused values change nothing."""
         if self._rounds.asking is None:
-            raise InputError(f"nothing was asked in round {self.t} yet; call ask() before tell()")
+            raise InputError(f"nothing has been asked in round {self.t}; call ask() before tell()")
         query = self._pending()
         active = self._active(query)
         answers = self._checked(np.asarray(values), active)
@@ -165,16 +146,16 @@ class Optimizer:
         self._answer(slope)
 
     def advance(self, oracle: Oracle) -> None:
-        """The rest of this round, asking the oracle. Entries are shifted in place: no d-vector is copied.
+        """Finish this round with an oracle. Entries are shifted in place, so no d-vector is copied.
 
-        An oracle that raises leaves everything as it was before its query.
+        If the oracle raises, everything is as it was before the query.
         """
         t, loud = self.t, np.geterr()
         while self.t == t:
             query, heard = self._pending(), len(self._heard)
 
             def listen(x: Values, active: Mask | None = query.active) -> Values:
-                with np.errstate(**loud):  # the user's warnings are the user's
+                with np.errstate(**loud):  # as the caller has set it
                     answers = oracle(x, t, active=active)
                 self._hear(answers, active)
                 return answers.copy()
@@ -188,22 +169,19 @@ class Optimizer:
             self._answer(slope)
 
     def next_bits(self) -> Bits:
-        """What this round will send over the network, known in advance: coins are public, and so are sizes;
-        the most it may, where the length of a message depends on private values.
+        """The bits that this round will send, known in advance because draws and sizes are public; an upper
+        bound where a message's length depends on private values.
 
-        The step is rehearsed on a state beside, with slopes of zero: values do not matter.
+        A copy of the state takes the step with slopes of zero.
         """
         self._check_between()
-        fresh = not self._priced or self.method.histories  # histories decide what is still to be sent
-        rehearsal = self._rehearse(self._copied() if fresh else self._rehearsal.state)
+        rehearsal, x = self._rehearse(), self._state.x
         while rehearsal.t == self.t and (query := rehearsal.ask()) is not None:
-            shape = *self._state.x.shape[:-1], len(query.directions)
-            rehearsal.tell(np.zeros(shape, self._state.x.dtype))
-        self._priced = True
+            rehearsal.tell(np.zeros((*x.shape[:-1], len(query.directions)), x.dtype))
         return rehearsal.channel.ledger(self.method.codec).network()
 
     def arrays(self, oracle: Oracle | None = None) -> Arrays:
-        """All that an exact continuation needs, as copies; with an oracle, what that remembers too."""
+        """Copies of all arrays that an exact continuation needs, the oracle's memory included."""
         self._check_between()
         kept = {} if oracle is None else oracle.snapshot()
         return {**self._arrays(), **{f"oracle.{name}": array.copy() for name, array in kept.items()}}
@@ -218,9 +196,9 @@ class Optimizer:
         for name, part in self._arrays().items():
             if name not in arrays or not self._fits(name, np.shape(arrays[name]), part.shape):
                 got = np.shape(arrays[name]) if name in arrays else "nothing"
-                raise InputError(f"{name} must have shape {part.shape}, got {got}; was it another run?")
+                raise InputError(f"{name} must have shape {part.shape}, got {got}; restore the same run")
         if (np.asarray(arrays["tape"]) != self._tape).any():
-            raise InputError("these arrays are of a run with another seed; make the optimizer with that seed")
+            raise InputError("the arrays are of a run with another seed; make the optimizer with that seed")
         self._rounds.restore({name: np.array(array) for name, array in arrays.items()})
         self.query_loss = float(arrays["query_loss"])
         self._told, self._heard = [], []
@@ -229,37 +207,41 @@ class Optimizer:
             oracle.restore({name.removeprefix("oracle."): array for name, array in mine.items()})
 
     def _fits(self, name: str, found: tuple[int, ...], here: tuple[int, ...]) -> bool:
-        """Whether a part has the shape it should; a history may be longer or shorter, on its first axis."""
+        """Whether a part has the right shape; a history may differ in length, its first axis."""
         if name.removeprefix("state.") in self.method.histories:
             return len(found) == len(here) and found[1:] == here[1:]
         return found == here
 
     def _begun(self) -> Any:
-        """What a round that was asked for, and not told yet, has sent before its first query."""
+        """The bits that a round which was asked, but not told, has sent before its first query."""
         if self._rounds.asking is None or self._heard:
             return 0
-        rehearsal = self._rehearse(self._copied())
+        rehearsal = self._rehearse()
         rehearsal.ask()
-        rehearsal.drop()
-        self._priced = False
         return rehearsal.channel.ledger(self.method.codec).counts
 
-    def _rehearse(self, state: Any) -> Rounds:
-        """The rounds beside, at the round under way, with a state of their own and nothing on the bill."""
+    def _rehearse(self) -> Rounds:
+        """A rehearsal of this round, with nothing charged yet.
+
+        Only histories decide what is sent. Without them one copy of the state serves all rounds.
+        """
         rehearsal = self._rehearsal
         rehearsal.drop()
-        rehearsal.t, rehearsal.state = self.t, state
+        if rehearsal.state is None or self.method.histories:
+            parts = (None if part is None else part.copy() for part in self._state)
+            rehearsal.state = type(self._state)(*parts)
+        rehearsal.t = self.t
         rehearsal.channel.ledger(self.method.codec).counts[...] = 0
         return rehearsal
 
     def _pending(self) -> Query:
-        """What is asked next, along one direction."""
+        """The next query, along one direction."""
         query = self._rounds.ask()
         assert query is not None
         return query._replace(directions=query.directions[len(self._told) :][:1])
 
     def _answer(self, slope: Values) -> None:
-        """Take the slope along one direction; the step goes on when it has all it asked for."""
+        """Take the slope along one direction; the step continues once the query has all its slopes."""
         query = self._rounds.asking
         assert query is not None
         self._touched = query.directions[len(self._told)]
@@ -290,24 +272,14 @@ class Optimizer:
         if values.shape != (2, n) or values.dtype.kind not in "iuf":
             raise InputError(f"tell takes numbers of shape (2, {n}), got {values.dtype} of {values.shape}")
         for query, node in np.argwhere(~np.isfinite(values) & active).tolist():
-            sign, found = "+−"[query], values[query, node]
-            where = f"query x {sign} μu"
-            raise OracleError(
-                f"node {node}, round {self.t}, {where}: the loss is {found:g}; tell a finite number",
-                node=node,
-                t=self.t,
-                query=where,
-            )
+            asked = Asked(node, self.t, f"query x {'+−'[query]} μu")
+            raise asked.error(f"the loss is {values[query, node]:g}", "tell a finite number")
         kept: Values = np.where(active, values, 0).astype(np.float64)
         return kept
 
-    def _copied(self) -> Any:
-        """The state with arrays of its own."""
-        return type(self._state)(*(None if part is None else part.copy() for part in self._state))
-
     @property
     def is_half_told(self) -> bool:
-        """Whether some answers of this round are in, and not all."""
+        """Whether this round has some, but not all, of its answers."""
         return bool(self._heard)
 
     def _check_between(self) -> None:

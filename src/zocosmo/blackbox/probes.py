@@ -1,4 +1,4 @@
-"""Probes of a loss: answers around a point at several μ, and how finely they can be told apart."""
+"""Probes of a loss: answers around a point at several μ, and their resolution."""
 
 from collections.abc import Sequence
 
@@ -13,16 +13,16 @@ from zocosmo.core.values import BF16, F16, F32
 from zocosmo.errors import OracleError
 from zocosmo.oracle import Oracle, Values
 
-FAR = 2**63  # ids of the probes' directions: rounds that no run reaches
+FAR = 2**63  # first round id of the probes' directions, which no run reaches
 RATIO = 8.0  # the grid of μ: reach, reach/8, …
-MOST_BLOCKS = 32  # that cover all coordinates
+MOST_BLOCKS = 32  # most supports used to cover all coordinates
 MOST_DECIMALS = 9
 
 Array = NDArray[np.float64]
 
 
 class Asker:
-    """Asks and counts."""
+    """Queries an oracle and counts."""
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle, self.queries = oracle, 0
@@ -37,26 +37,24 @@ class Asker:
 
 
 class Probes:
-    """f at one point, and f(x ± μu) by level of μ, probe and node; probe k is asked with t = k."""
+    """f at one point, and f(x ± μu) by level of μ, probe and node; probe k is a query of round k."""
 
     def __init__(self, ask: Asker, x: Values, us: Sequence[Direction], mus: list[float], name: str) -> None:
         self.ask, self.x, self.us, self.name = ask, x, us, name
         self.centre = np.stack([ask(x, t, f"probe at {name}") for t in range(len(us))])
         self.skipped: list[float] = []
-        kept: list[float] = []
-        sides: list[Array] = []
+        sides: dict[float, Array] = {}
         for mu in mus:
             try:
                 pairs = [self.pair(u, t, mu) for t, u in enumerate(us)]
-            except OracleError:  # a large μ may leave where f is defined
-                if kept or mu == mus[-1]:
+            except OracleError:  # a large μ may leave the domain of f
+                if sides or mu == mus[-1]:
                     raise
                 self.skipped.append(mu)
-                continue
-            kept.append(mu)
-            sides.append(np.stack(pairs, axis=1))  # (2, probes, n)
-        self.mu = np.array(kept)
-        self.plus, self.minus = np.stack(sides, axis=1)
+            else:
+                sides[mu] = np.stack(pairs, axis=1)  # (2, probes, n)
+        self.mu = np.array(list(sides))
+        self.plus, self.minus = np.stack(list(sides.values()), axis=1)
         self.slopes: Array = (self.plus - self.minus) / (2 * self.mu[:, None, None])
         self.second: Array = (self.plus - 2 * self.centre + self.minus) / self.mu[:, None, None] ** 2
 
@@ -65,7 +63,7 @@ class Probes:
         return np.stack([plus, self.ask(u.shift(self.x, -mu), t, f"probe {self.name} − {mu:.3g} u")])
 
     def curvature(self, u: Direction, k: int, mu: float) -> float:
-        """The largest |uᵀHu| over the nodes, for a u that is no probe; asked with t of probe k."""
+        """The largest |uᵀHu| over the nodes, for a further u; queries of round k mod probes."""
         t = k % len(self.us)
         plus, minus = self.pair(u, t, mu)
         return float(np.abs((plus - 2 * self.centre[t] + minus) / mu**2).max())
@@ -75,7 +73,7 @@ class Probes:
 
 
 def covering(tape: Tape, d: int, q: int, least: int) -> list[Direction]:
-    """Directions whose supports cover all d coordinates, at least so many; only those where 32 do not do."""
+    """At least `least` directions that cover all d coordinates; just `least` if that takes more than 32."""
     length = epoch_length(d, q)
     first = -(-FAR // length) * length  # an epoch begins here
     count = max(least, length) if length <= MOST_BLOCKS else least
@@ -84,8 +82,7 @@ def covering(tape: Tape, d: int, q: int, least: int) -> list[Direction]:
 
 def halves(u: Direction) -> list[Direction]:
     cut = -(-u.q // 2)
-    parts = [slice(0, cut), slice(cut, None)]
-    return [Direction(u.index[part], u.d, u.signs[part]) for part in parts]
+    return [Direction(u.index[part], u.d, u.signs[part]) for part in (slice(cut), slice(cut, None))]
 
 
 def levels(reach: float, count: int) -> list[float]:
@@ -93,11 +90,11 @@ def levels(reach: float, count: int) -> list[float]:
 
 
 def truncation(estimates: Array, noise: Array) -> Array:
-    """What estimates (levels, …) at falling μ are off by, apart from noise (levels,) of each.
+    """Truncation error of estimates (levels, …) at falling μ, given the noise (levels,) of each.
 
-    Truncation falls as μ², so what an estimate differs by from the next is nearly all of its own; the most
-    that rounding does to both, √2 of their noise and alike in all probes, is taken out first. It is the mean
-    square, as few may see any. An exact zero is below resolution. The last level is charged as its neighbour.
+    Truncation falls as μ², so the difference to the next level is nearly all of it. The most that rounding
+    contributes, √2 times the noise of both, is subtracted first. Differences are averaged as squares, since
+    few probes may see any. An exact zero is below resolution. The last level has the error of its neighbour.
     """
     if len(noise) < 2:
         return np.zeros(len(noise))
@@ -109,9 +106,9 @@ def truncation(estimates: Array, noise: Array) -> Array:
 
 
 def resolution(answers: Array, *, stepped: bool = False) -> float:
-    """How finely answers are told apart: ε |f| of the type they fit, half a decimal, or half their grid.
+    """Resolution of answers: ε |f| of the narrowest type they fit, half a decimal, or half their grid.
 
-    Where they are known to be `stepped`, half of the smallest step that shows, be steps even or not.
+    If they are known to be `stepped`, half of the smallest step, whether steps are even or not.
 
     >>> resolution(np.array([1.25, 3.5])) > 1e-3, resolution(np.array([1 / 3, 2.0])) < 1e-15
     (True, True)
@@ -120,7 +117,7 @@ def resolution(answers: Array, *, stepped: bool = False) -> float:
     finest = exact * size
     fractions = np.unique(np.frexp(answers)[0]).size
     for narrow, eps in ((BF16, 2.0**-8), (F16, 2.0**-11), (F32, 2.0**-23)):
-        enough = fractions > 4 or narrow is F32  # a few round numbers fit anything
+        enough = fractions > 4 or narrow is F32  # a few round numbers fit any type
         if enough and (narrow.round(answers) == answers).all():
             finest = eps * size
             break
@@ -132,7 +129,7 @@ def resolution(answers: Array, *, stepped: bool = False) -> float:
 
 
 def _grid(answers: Array, stepped: bool) -> float:
-    """The step of which all answers are multiples apart, 0.0 where there is none that can be told."""
+    """The step whose multiples separate all answers; 0.0 if there is none."""
     values = np.unique(answers)
     if values.size < (2 if stepped else 3):  # two values are multiples of anything
         return 0.0

@@ -1,4 +1,4 @@
-"""The result of `minimize` as plain data, as a file and as a table."""
+"""The result of `minimize` as plain data, a file or a table."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ MOST_SHOWN = 8  # coordinates of x
 
 
 def as_report(result: "OptimizeResult") -> dict[str, Any]:
-    """A result that JSON can hold: NaN becomes null."""
+    """A result as JSON data: NaN becomes null."""
     settings = result.method.settings
     method = {"kind": result.method.kind, **{name: settings.get(name) for name in SETTINGS}}
     why = list(result.suggestion.reasons) if result.suggestion else []

@@ -1,4 +1,4 @@
-"""Which μ, η and q to begin with, from a few queries around the start; every choice says its reason."""
+"""Suggest μ, η and q from a few queries around the start, with a reason for each."""
 
 import math
 from collections.abc import Sequence
@@ -7,19 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from zocosmo.blackbox import probes as probing
 from zocosmo.blackbox.functions import as_oracle, as_start, count_nodes
-from zocosmo.blackbox.probes import (
-    FAR,
-    MOST_BLOCKS,
-    Array,
-    Asker,
-    Probes,
-    covering,
-    halves,
-    levels,
-    resolution,
-    truncation,
-)
+from zocosmo.blackbox.probes import Array, Asker, Probes, levels, truncation
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Seed, Tape
@@ -29,24 +19,24 @@ from zocosmo.oracle import Values
 
 LEVELS, LEVELS_OFF = 7, 3  # of μ, each an eighth of the one before; fewer off x0
 REACH = 0.25  # the largest μ, as a share of max |x0|
-TRUST = 0.5  # of the reach: how far a coordinate moves in a round where no curvature is seen
-STEADY = 100.0  # reaches that a first step may move a coordinate by, where curvature stays the same
-QUIET = 1e-3  # of the slope: noise that is not worth a larger μ
-KEPT = 4  # blocks of coordinates, the stiffest, that are looked into further
-CLEAR = 4.0  # standard deviations of its noise from which a curvature is believed
+TRUST = 0.5  # move of a coordinate in a round, in reaches, if no curvature is seen
+STEADY = 100.0  # largest first move of a coordinate, in reaches, if curvature is constant
+QUIET = 1e-3  # noise, as a share of the slope, that is not worth a larger μ
+KEPT = 4  # stiffest blocks of coordinates that are halved further
+CLEAR = 4.0  # standard deviations of noise above which a curvature counts
 
 
 class Suggestion(NamedTuple):
-    """Where to begin, what was seen, and why. `str` gives it as text."""
+    """Suggested parameters, what they are based on, and why; `str` gives it as text."""
 
     mu: float
     eta: float
     q: int
-    noise: float  # standard deviation of an answer when the same is asked again, or its rounding
+    noise: float  # standard deviation of repeated answers, or their rounding
     slope: float  # root mean square of uᵀ∇f
-    curvature: float  # the largest |uᵀHu|; 0.0 where none is seen
+    curvature: float  # the largest |uᵀHu|; 0.0 if none is seen
     signal_to_noise: float  # of one two-query slope at μ
-    queries: int  # that it cost, all nodes together
+    queries: int  # spent by all nodes together
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -68,24 +58,24 @@ def suggest(
 ) -> Suggestion:
     """Probe f_i at x0 and at a point half a reach downhill, along public directions u of q coordinates.
 
-    μ minimises noise/(√2 μ) + truncation, both seen at the two points; then it is lowered as far as noise
-    stays below a thousandth of the slope. Bends that do not show here may show later, they cost μ², and noise
-    that small costs nothing.
+    μ minimises noise/(√2 μ) + truncation, both estimated at the two points. It is then lowered as long as
+    noise stays below a thousandth of the slope: that much noise is harmless, and truncation, which may be
+    larger elsewhere, falls as μ².
 
-    η = ½ · q/(d c) with c the largest curvature uᵀHu met. A round moves by a s along u, a = η(d/q), s = uᵀ∇f.
+    η = ½ · q/(d c), c the largest curvature uᵀHu seen. A round moves by a s along u, a = η(d/q), s = uᵀ∇f.
     On a convex quadratic the loss above its minimum is ‖y‖²/2 with y = H^½ (x − x*), and a round maps y to
-    (I − a v vᵀ) y with v = H^½ u: it never grows where a uᵀHu ≤ 2, whatever the order of supports. a = 1/2c
-    keeps to that unless a support is four times as stiff as the stiffest met. So that none is missed, the
-    probes cover all coordinates; where that would take more than 32, wide blocks do, and the stiffest are
-    halved until they have q coordinates: uᵀHu of a block holds the diagonal of H on all of it.
+    (I − a v vᵀ) y with v = H^½ u: it never grows if a uᵀHu ≤ 2, in any order of supports. a = 1/2c satisfies
+    this unless some support is four times as stiff as the stiffest seen. To miss none, the probes cover all
+    coordinates. If that takes more than 32 probes, wide blocks cover them, and the stiffest are halved down
+    to q coordinates: uᵀHu of a block includes the diagonal of H on all of it.
 
-    A typical first step moves a coordinate no further than where curvature, at the pace it was seen to
-    change, would double, and by 100 reaches at most. Where no curvature is seen, η moves it by half a reach:
-    for a c of 4 deviations of its noise, 4√6 σ/reach², a c is then 3.5/signal_to_noise.
+    A typical first step moves a coordinate no further than where curvature, changing as fast as it was seen
+    to, would double, and by 100 reaches at most. If no curvature is seen, η moves it by half a reach: for a c
+    of 4 deviations of its noise, 4√6 σ/reach², a c is then 3.5/signal_to_noise.
 
-    Probes move coordinates by up to `reach` (a quarter of max |x0|, or 0.25 at zero; of several, one for each
-    coordinate, the smallest counts, as a probe moves all by the same μ): set it where that is too far for
-    what the loss is measured on. Options are those of `Functions`, and `vectorized`.
+    Probes move all coordinates by the same μ, up to `reach` (default: a quarter of max |x0|, or 0.25 at zero;
+    with one reach for each coordinate, the smallest): lower it if the loss cannot be evaluated that far away.
+    Options are those of `Functions`, and `vectorized`.
     """
     n = count_nodes(fun, x0, None, n)
     oracle, start = as_oracle(fun, n, **options), as_start(x0, n)
@@ -100,19 +90,17 @@ def suggest(
         typical = math.hypot(slope, float(survey.slope_noise(mu))) or 1.0
         eta = 0.5 * q / (d * curvature) if curvature else math.inf
         if eta * d * typical <= length * q:
-            reasons.append(
-                f"eta = {eta:.3g}: ½ q/(d c), where c = {curvature:.3g} is the largest curvature met"
-            )
+            reasons.append(f"eta = {eta:.3g}: ½ q/(d c) for the largest curvature seen, c = {curvature:.3g}")
         else:
             eta = length * q / (d * typical)
-            seen = f"curvature {curvature:.3g} would allow more" if curvature else "linear as far as seen"
+            seen = f"curvature {curvature:.3g} would allow more" if curvature else "no curvature was seen"
             reasons.append(f"eta = {eta:.3g}: {seen}, but a coordinate moves by {length:.3g} at first")
     _check_range(survey.size, (eta, mu, survey.noise, slope, curvature))
-    return Suggestion(mu, eta, q, survey.noise, slope, curvature, ratio, survey.queries, tuple(reasons))
+    return Suggestion(mu, eta, q, survey.noise, slope, curvature, ratio, survey.ask.queries, tuple(reasons))
 
 
 def suggest_only_q(eta: float, mu: float, d: int, wire: str) -> Suggestion:
-    """q alone, where eta and mu are given: no query is needed."""
+    """A suggestion of q alone, without queries."""
     q, unknown = suggest_q(d, wire), math.nan
     return Suggestion(mu, eta, q, unknown, unknown, unknown, unknown, 0, (q_reason(d, wire),))
 
@@ -120,7 +108,7 @@ def suggest_only_q(eta: float, mu: float, d: int, wire: str) -> Suggestion:
 def suggest_q(d: int, wire: str = "f64") -> int:
     """The smallest q whose message is mostly values, 10 × its frame, but at most d/8 and at least 1.
 
-    E‖ĝ‖² does not depend on q, bits do; below that size, frames and not values are what a link carries.
+    E‖ĝ‖² does not depend on q, and smaller messages would be mostly frame.
 
     >>> suggest_q(1_000_000), suggest_q(1_000_000, "f32"), suggest_q(64), suggest_q(3)
     (40, 80, 8, 1)
@@ -147,43 +135,41 @@ def as_reach(reach: ArrayLike | None, start: Values) -> float:
     if given.shape not in ((), start.shape[-1:]):
         raise InputError(f"reach must be one number or {start.shape[-1]}, got shape {given.shape}")
     if not ((given > 0) & (given < math.inf)).all():
-        raise InputError(f"reach is the largest mu to probe and lies above 0, got {reach!r:.80}")
+        raise InputError(f"reach, the largest mu to probe, must be above 0, got {reach!r:.80}")
     return float(given.min())
 
 
 class _Survey:
-    """Probes at x0 and half a reach downhill, the noise in them, and what follows."""
+    """Probes at x0 and half a reach downhill, their noise, and the parameters that follow."""
 
     def __init__(self, ask: Asker, x: Values, tape: Tape, q: int, probes: int, reach: float) -> None:
         self.ask, d = ask, x.shape[-1]
-        self.us = covering(tape, d, q, probes)
-        self.blocks = covering(tape, d, -(-d // MOST_BLOCKS), 0) if len(self.us) * q < d else []
+        self.us = probing.covering(tape, d, q, probes)
+        self.blocks = (
+            probing.covering(tape, d, -(-d // probing.MOST_BLOCKS), 0) if len(self.us) * q < d else []
+        )
         near = self.us[:probes]
         self.here = Probes(ask, x, near, levels(reach, LEVELS), "x0")
-        self.reach = float(self.here.mu[0])  # as far as the loss is finite
+        self.reach = float(self.here.mu[0])  # the largest μ at which the loss is finite
         again = np.stack([self.here.centre[0], *(ask(x, 0, "probe at x0") for _ in near[1:])])
         self.there = self._off(x, tape, near)
         answers = self.here.answers()
         slopes = self.here.slopes
         stepped = bool(((slopes == 0) & (slopes[0] != 0)).any())  # the same answer on both sides
-        self.size, self.rounding = float(np.abs(answers).max()), resolution(answers, stepped=stepped)
+        self.size, self.rounding = float(np.abs(answers).max()), probing.resolution(answers, stepped=stepped)
         self.noise = max(self._spread(again), self.rounding)
 
-    @property
-    def queries(self) -> int:
-        return self.ask.queries
-
     def _off(self, x: Values, tape: Tape, us: Sequence[Direction]) -> Probes | None:
-        """Probes half a reach downhill, where a derivative that happens to vanish at x0 does not.
+        """Probes half a reach downhill, where derivatives that happen to vanish at x0 do not.
 
-        Uphill is the sign of Σ s u; coordinates that show no slope go either way. μ is half the reach at
-        most, so that no coordinate leaves it. None where the loss is not finite there.
+        Uphill is the sign of Σ s u, or a random sign where no slope is seen. μ is at most half the reach, so
+        that probes stay within it. None if the loss is not finite there.
         """
-        level = np.abs(self.here.slopes).sum(axis=(1, 2)).argmax()  # coarse answers show nothing at small μ
+        level = np.abs(self.here.slopes).sum(axis=(1, 2)).argmax()  # coarse answers are equal at small μ
         uphill = np.zeros_like(x)
         for u, slope in zip(us, self.here.slopes[level], strict=True):
             uphill[..., u.index] += slope[:, None] * u.signs
-        either = draw_signs(tape, FAR, q=x.shape[-1])
+        either = draw_signs(tape, probing.FAR, q=x.shape[-1])
         half = 0.5 * self.reach
         off = x - half * np.where(uphill == 0, either, np.sign(uphill))
         try:
@@ -192,9 +178,9 @@ class _Survey:
             return None
 
     def _spread(self, again: Array) -> float:
-        """Noise of one answer, from repeats and from the two smallest μ, where slopes differ by noise alone.
+        """Noise of one answer, from repeats and from the two smallest μ, where only noise changes slopes.
 
-        One such difference has variance σ²/2μ² + σ²/2μ'²; both estimates are weighed by their sizes.
+        A difference of slopes has variance σ²/2μ² + σ²/2μ'²; the two estimates are weighted by sample size.
         """
         repeats, total, mu = len(again) - 1, float(again.var(axis=0, ddof=1).mean()), self.here.mu
         if len(mu) < 2:
@@ -208,14 +194,14 @@ class _Survey:
         return self.noise / (math.sqrt(2) * mu)
 
     def best_mu(self, reasons: list[str]) -> tuple[float, float, float]:
-        """μ, the typical slope there, and how that compares with the noise in one slope.
+        """μ, the typical slope there, and its ratio to the noise of one slope.
 
-        Noise is taken out of the mean square of m slopes, and with it one standard deviation √(2/m) of what
-        m slopes of pure noise would show: it is better to doubt a weak signal than to see one in noise.
+        From the mean square of m slopes we subtract that of pure noise plus one standard deviation, √(2/m),
+        so that noise is not mistaken for a weak signal.
         """
         mu, slopes, noise = self.here.mu, self.here.slopes, self.slope_noise(self.here.mu)
         error = truncation(slopes, noise)
-        if self.there is not None:  # its levels are half as wide, so this is still too little for level k
+        if self.there is not None:  # its μ is half as large, so this is a lower bound at level k
             beyond = truncation(self.there.slopes, self.slope_noise(self.there.mu))[: len(mu)]
             error[: len(beyond)] = np.maximum(error[: len(beyond)], beyond)
         k = int(np.argmin(noise + error))
@@ -227,18 +213,18 @@ class _Survey:
         what = "least with noise below 0.1 % of the slope" if best > k else "least noise/μ + truncation"
         reasons.append(f"mu = {mu[best]:.3g}: {what}; noise {self.noise:.2g}, the {why}")
         if self.here.skipped:
-            reasons.append(f"mu from {self.here.skipped[-1]:.3g} on leaves where the loss is finite")
+            reasons.append(f"from mu = {self.here.skipped[-1]:.3g} on the loss is not finite")
         slope = float(shown[best])
         ratio = slope / float(noise[best]) if noise[best] else math.inf if slope else 0.0
         if ratio < 1:
             reasons.append(
-                f"hopeless: slopes of {slope:.2g} drown in noise of {noise[best]:.2g} even at the best mu; "
+                f"hopeless: slopes are {slope:.2g} and their noise {noise[best]:.2g}, even at the best mu; "
                 "average several measurements, raise reach, or start elsewhere"
             )
         return float(mu[best]), slope, ratio
 
     def stiffness(self, reasons: list[str]) -> tuple[float, float]:
-        """The largest |uᵀHu|, 0.0 where it is no more than its error; how far a first step may go."""
+        """The largest |uᵀHu|, 0.0 if within its error, and the longest first move of a coordinate."""
         k, noise = self._level(self.here)
         near, mu = np.abs(self.here.second[k]), float(self.here.mu[k])
         rest = [self.here.curvature(u, t, mu) for t, u in enumerate(self.us[len(self.here.us) :])]
@@ -260,7 +246,7 @@ class _Survey:
         return largest, self.reach * min(max(doubles, TRUST), STEADY)
 
     def _level(self, probes: Probes) -> tuple[int, float]:
-        """The level at which second differences are best, and their noise there: variances 1 + 4 + 1."""
+        """The level with the best second differences, and their noise: variances 1 + 4 + 1."""
         noise = math.sqrt(6) * self.noise / probes.mu**2
         k = int(np.argmin(noise + truncation(probes.second, noise)))
         return k, float(noise[k])
@@ -272,12 +258,12 @@ class _Survey:
             curved = [self.here.curvature(u, k, mu) for k, u in enumerate(blocks)]
             found += [c for c, u in zip(curved, blocks, strict=True) if u.q <= q]
             stiffest = [blocks[k] for k in np.argsort(curved)[::-1].tolist() if blocks[k].q > q]
-            blocks = [half for u in stiffest[:KEPT] for half in halves(u)]
+            blocks = [half for u in stiffest[:KEPT] for half in probing.halves(u)]
         return found
 
 
 def _check_range(size: float, found: Sequence[float]) -> None:
-    """Differences and squares of very large or very small losses leave what floats can hold."""
+    """Refuse losses so large or small that their differences or squares overflow or vanish."""
     if all(map(math.isfinite, found)) and found[0] > 0 and (size == 0 or size > 1e-150):
         return
     raise OracleError(

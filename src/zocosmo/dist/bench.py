@@ -22,9 +22,10 @@ from google_crc32c import value as sum_of
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame
 from zocosmo.core.message import CODECS
-from zocosmo.core.support import Support, check_size, draw_support
+from zocosmo.core.support import check_size, draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import F32
+from zocosmo.core.wire import Letters
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.launch import launch
 from zocosmo.dist.links import Links
@@ -131,20 +132,17 @@ def transfers(job: Job, d: int, q: int) -> list[Timed]:
     """The paper's messages, and our indexed frame, from rank 0 to rank 1."""
     group, values, index = bare_group(job, "transfer"), torch.zeros(q), torch.arange(q, dtype=torch.int32)
     header = Header(CODECS["indexed"], F32, 0, 0, q)
-    packed = frame(header, Message(values.numpy(), np.arange(q)), d=d, session=SESSION)
-    messages = {
-        "values": ("value-only, 1 tensor", [values], 1),
-        "indexed": ("indexed, 2 tensors", [values, index], 1),
-        "packed": (
-            "indexed, 1 tensor: our frame",
-            [torch.frombuffer(bytearray(packed), dtype=torch.uint8)],
-            1,
-        ),
-        "dense": ("dense, 1 tensor", [torch.zeros(d)], DENSE_SHARE),
-    }
+    data = frame(header, Message(values.numpy(), np.arange(q)), d=d, session=SESSION)
+    packed = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    messages = [
+        ("values", "value-only, 1 tensor", [values], 1),
+        ("indexed", "indexed, 2 tensors", [values, index], 1),
+        ("packed", "indexed, 1 tensor: our frame", [packed], 1),
+        ("dense", "dense, 1 tensor", [torch.zeros(d)], DENSE_SHARE),
+    ]
     return [
         Timed(name, about, sum(t.nbytes for t in tensors), "values", transfer(group, job, tensors), share)
-        for name, (about, tensors, share) in messages.items()
+        for name, about, tensors, share in messages
     ]
 
 
@@ -177,10 +175,14 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
     size = 4 * q + FRAME_BITS.total // 8
 
     def channel(codec: str = "values", key: bytes | None = None) -> TorchChannel:
-        place = Place(path(2), 2)
-        return TorchChannel(
-            place, links, d=d, wire="f32", codec=codec, dtype=np.float32, session=SESSION, key=key
-        )
+        about: dict[str, Any] = {"d": d, "wire": "f32", "dtype": np.float32, "session": SESSION}
+        return TorchChannel(Place(path(2), 2), links, codec=codec, key=key, **about)
+
+    def swap(channel: TorchChannel) -> Callable[[], Any]:
+        return in_rounds(channel, lambda: channel._swap(Letters(values), 1 - channel.nodes, support))
+
+    def mix() -> Any:
+        return support.put(x, plain.mix_pairs(support.restrict(x), 1 - plain.nodes, support), out=x)
 
     plain, sealed, indexed = channel(), channel(key=KEY), channel("indexed")
     raw = exchange(bare_group(job, "exchange"), job, size)
@@ -191,10 +193,10 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
         Timed("raw", "bare tensors of the same bytes", size, "raw", raw),
         Timed("used", "the same, values copied in and out", size, "raw", used),
         Timed("checked", "the same, checksum and finite values", size, "raw", least),
-        Timed("framed", "value-only through the channel", size, "raw", swap(plain, values, support)),
-        Timed("sealed", "the same, sealed", size + 16, "framed", swap(sealed, values, support)),
-        Timed("named", "indexed through the channel", named, "framed", swap(indexed, values, support)),
-        Timed("mix", "restrict, exchange, average, put", size, "raw", mix(plain, x, support)),
+        Timed("framed", "value-only through the channel", size, "raw", swap(plain)),
+        Timed("sealed", "the same, sealed", size + 16, "framed", swap(sealed)),
+        Timed("named", "indexed through the channel", named, "framed", swap(indexed)),
+        Timed("mix", "restrict, exchange, average, put", size, "raw", in_rounds(plain, mix)),
     ]
 
 
@@ -228,24 +230,12 @@ def checked(bare: Callable[[], bytes], values: Any) -> Callable[[], Any]:
     return once
 
 
-def swap(channel: TorchChannel, values: Any, support: Support) -> Callable[[], Any]:
-    """Swap values with the other node, as methods do: each time in a new round."""
-    partners = 1 - channel.nodes
+def in_rounds(channel: TorchChannel, move: Callable[[], Any]) -> Callable[[], Any]:
+    """A move of the channel, each time in a new round."""
 
     def once() -> Any:
         channel.begin(channel.t + 1)
-        return channel._swap(values, partners, support)
-
-    return once
-
-
-def mix(channel: TorchChannel, x: Any, support: Support) -> Callable[[], Any]:
-    partners = 1 - channel.nodes
-
-    def once() -> Any:
-        channel.begin(channel.t + 1)
-        mixed = channel.mix_pairs(support.restrict(x), partners, support)
-        return support.put(x, mixed, out=x)
+        return move()
 
     return once
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.rendezvous import Job
@@ -27,7 +27,7 @@ class Company:
     def __init__(self, job: Job, channel: TorchChannel, incarnation: int, starts: Sequence[int] = ()) -> None:
         self.job, self.channel, self.incarnation = job, channel, incarnation
         self.peers = channel.links.peers()
-        self._store: Any = job.store.clone()  # the main thread may be blocked in the other
+        self._job = replace(job, store=job.store.clone())  # the main thread may be blocked in the other store
         self._seen = {peer: self._current(peer) for peer in self.peers}  # latest known incarnations
         self._connected = {peer: None if incarnation or self._seen[peer] else 0 for peer in self.peers}
         self._from = {  # first common round by peer; known already for peers that start at rounds `starts`
@@ -45,11 +45,11 @@ class Company:
     def start(self, t: int) -> None:
         """Continue at round t. A restarted process announces itself and waits for its peers' proposals."""
         self._round = t - 1
-        self._store.add(f"beat/{self.job.rank}/{self.incarnation}", 1)
+        self._job.store.add(f"beat/{self.job.rank}/{self.incarnation}", 1)
         if self.incarnation:
             for peer in self.peers:
                 self._settle(peer)
-            self._store.set(f"back/{self.job.rank}", str(self.incarnation))
+            self._job.store.set(f"back/{self.job.rank}", str(self.incarnation))
         self._thread.start()
         since = time.monotonic()
         while missing := [
@@ -107,8 +107,7 @@ class Company:
 
     def _is_still(self, peer: int, seen: int) -> bool:
         """Whether a peer's heartbeat has not changed for STILL seconds since we first looked."""
-        store, key, now = self.job.store, f"beat/{peer}/{seen}", time.monotonic()
-        beat = store.get(key) if store.check([key]) else b""
+        beat, now = self.job.read(f"beat/{peer}/{seen}"), time.monotonic()
         last, moved = self._pulse.get((peer, seen), (None, now))
         self._pulse[peer, seen] = beat, moved if beat == last else now
         return now - self._pulse[peer, seen][1] > STILL
@@ -138,21 +137,21 @@ class Company:
         while not self._closed.wait(POLL):
             try:
                 self._look()
-            except RuntimeError:  # the store is gone: the job has ended
+            except (PeerLost, RuntimeError):  # the store is gone: the job has ended
                 return
 
     def _look(self) -> None:
         """Answer restarted peers, and note which processes are lost, this one included."""
-        self._store.add(f"beat/{self.job.rank}/{self.incarnation}", 1)
+        self._job.store.add(f"beat/{self.job.rank}/{self.incarnation}", 1)
         mine = f"lost/{self.job.rank}/{self.incarnation}"
-        if self._has(mine):
-            self._given_up_by = self._store.get(mine).decode()
+        if self._job.has(mine):
+            self._given_up_by = self._job.read(mine).decode()
         for peer in self.peers:
             now = self._current(peer)
             if now > self._seen[peer]:
                 with self._lock:
                     self._seen[peer], self._from[peer] = now, None
-            if self._has(f"lost/{peer}/{now}"):
+            if self._job.has(f"lost/{peer}/{now}"):
                 self._lost.add((peer, now))
             elif self._from[peer] is None:
                 self._settle(peer)
@@ -164,14 +163,14 @@ class Company:
         proposal in the store, and makes and applies its own under the lock: no round begins in between.
         """
         pair, key = (peer, self._seen[peer]), self._key(peer, peer)
-        theirs = int(self._store.get(key)) if self._has(key) else None
+        theirs = int(self._job.read(key)) if self._job.has(key) else None
         if theirs is None and not self._starting:
             return
         with self._lock:
             mine = self._mine.setdefault(pair, self._round + 1)
             if theirs is not None:
                 self._from[peer] = max(mine, theirs)
-        self._store.set(self._key(peer, self.job.rank), str(mine))
+        self._job.store.set(self._key(peer, self.job.rank), str(mine))
 
     def _key(self, peer: int, whose: int) -> str:
         return f"start/{self._pair(peer)}/{whose}"
@@ -182,10 +181,7 @@ class Company:
         return f"{a}.{i}-{b}.{j}"
 
     def _current(self, peer: int) -> int:
-        return int(self._store.get(f"back/{peer}")) if self._has(f"back/{peer}") else 0
+        return int(self._job.read(f"back/{peer}", b"0"))
 
     def _is_lost(self, peer: int) -> bool:
         return (peer, self._seen[peer]) in self._lost
-
-    def _has(self, key: str) -> bool:
-        return bool(self._store.check([key]))

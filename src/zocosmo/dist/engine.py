@@ -1,4 +1,4 @@
-"""A process's share of a run: the nodes that live here, advanced by the same driver as in the simulator."""
+"""The nodes of a run in this process, advanced by the same driver as in the simulator."""
 
 from typing import Any
 
@@ -20,21 +20,19 @@ Values = NDArray[Any]
 
 
 def check_peers(method: Method) -> None:
-    """Refuse what peers cannot do among themselves: a method with a server, and a price without bytes."""
+    """Refuse a method with a server, and a codec without bytes."""
     if method.server:
-        raise InputError(
-            f"{method.kind} needs a server and processes are peers; use zocosmo run, which simulates one"
-        )
+        raise InputError(f"{method.kind} needs a server and processes are peers; use zocosmo run")
     if method.codec not in CODECS:
         other = next((f", or codec {name!r}" for name in method.codecs if name in CODECS), "")
-        raise InputError(f"{method.codec!r} is a price without a layout in bytes; use zocosmo run{other}")
+        raise InputError(f"codec {method.codec!r} has a price but no bytes; use zocosmo run{other}")
 
 
 class Host(MeasuredRounds):
-    """The nodes of `run` that live in this process; states have shape (1, nodes here, d).
+    """The nodes of `run` in this process; states have shape (1, nodes here, d).
 
-    Advanced side by side with its peers it computes the bits of `Simulation([run])`, node for node. Rank 0
-    measures and judges; all processes are told what follows.
+    All hosts together compute the bits of `Simulation([run])`. Rank 0 measures, and tells the others whether
+    the run has diverged and what its step size is.
     """
 
     channel: TorchChannel
@@ -51,7 +49,7 @@ class Host(MeasuredRounds):
         super().__init__(run.method, problem, draws, channel, stages=stages, bound=bound, guard=guard)
 
     def checkpoint(self) -> tuple[Checkpoint, Values] | None:
-        """Measure the run with all other processes: at rank 0 the checkpoint and the states of all nodes."""
+        """Measure the run, with all processes; rank 0 gets the checkpoint and the states of all nodes."""
         found = None
         with np.errstate(all="ignore"):
             x = np.asarray(self.state.x, np.float64)
@@ -79,7 +77,7 @@ class Host(MeasuredRounds):
         return np.column_stack([self.asked[0], bill])
 
     def bill(self, counted: NDArray[np.int64]) -> Bill:
-        """What all nodes together have spent, from the counts of each."""
+        """The total of all nodes, from the counts of each."""
         totals = counted.sum(axis=0)
         return Bill(totals[:1], {self.channel.codec: totals[None, 1:]})
 

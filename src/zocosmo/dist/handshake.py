@@ -1,13 +1,18 @@
 """Handshake: before the first round all processes exchange and compare their manifests."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from zocosmo.core.manifest import Difference, Manifest
+from zocosmo._version import __version__
+from zocosmo.core.manifest import Difference, Manifest, Scalar
 from zocosmo.core.tape import Seed, Tape
+from zocosmo.core.wire import WIRES
 from zocosmo.dist.rendezvous import Job
 from zocosmo.dist.seal import fresh_salt, open_blob, seal_blob
 from zocosmo.errors import InputError, ManifestMismatch
+from zocosmo.log import source_hash
+from zocosmo.methods.base import World
 
 REMEDY = "start all ranks with the same settings"
 
@@ -56,5 +61,25 @@ def hand_out(job: Job, seeds: Sequence[Seed] | None, key: bytes | None = None) -
     return [bytes.fromhex(each["hex"]) if isinstance(each, dict) else each for each in given]
 
 
-def commitment(seed: Seed) -> str:
-    return Tape(seed).commitment()
+def make_manifest(
+    world: World,
+    seed: Seed,
+    *,
+    wire: str,
+    dtype: str,
+    sealed: bool,
+    parameters: Mapping[str, Scalar],
+    **fields: Any,
+) -> Manifest:
+    """What all processes must agree on about a session; `fields` are method, q and codec."""
+    code = f"{__version__} {source_hash()[:16]}"
+    return Manifest(
+        seed_commitment=Tape(seed).commitment(),
+        d=world.d,
+        n=world.graph.n,
+        edges=world.graph.edges,
+        schedule=world.schedule_name,
+        value=WIRES[wire].crosses_as(dtype).name,
+        parameters={**parameters, "dtype": dtype, "wire": wire, "code": code, "sealed": sealed},
+        **fields,
+    )

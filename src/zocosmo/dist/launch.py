@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-QUIET = {
-    "OMP_NUM_THREADS": "1",
-    "TORCH_CPP_LOG_LEVEL": "ERROR",
-}  # as torchrun sets; no warnings from torch's store
+QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # as torchrun sets; no torch warnings
 GRACE = 5.0  # seconds in which processes may end by themselves after one has failed
 
 Process = subprocess.Popen[bytes]

@@ -10,23 +10,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo._version import __version__
 from zocosmo.core.ledger import Ledger
-from zocosmo.core.manifest import Manifest, Scalar
+from zocosmo.core.manifest import Scalar
 from zocosmo.core.message import CODECS
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.wire import WIRES, check_wire
+from zocosmo.core.wire import check_wire
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.deadline import Deadline
-from zocosmo.dist.handshake import agree, commitment, hand_out
+from zocosmo.dist.handshake import agree, hand_out, make_manifest
 from zocosmo.dist.links import Links, check_backend
 from zocosmo.dist.place import Place
 from zocosmo.dist.rendezvous import JOIN, Job, join
 from zocosmo.errors import InputError, ZocosmoError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen
-from zocosmo.log import source_hash
 from zocosmo.methods.base import World
 
 Values = NDArray[Any]
@@ -108,20 +106,16 @@ class Peer:
         if self._share:
             self._seed = hand_out(self.job, None if self._seed is None else [self._seed], self._key)[0]
         assert self._seed is not None
-        self.tape, manifest = Tape(self._seed), self._manifest()
-        agree(self.job, [manifest])
-        self._links = Links(self.job, deadline=self._deadline, backend=self._backend)
-        self.channel = TorchChannel(
-            Place(self.graph, self.job.world),
-            self._links,
-            d=self.world.d,
-            wire=self.wire,
-            codec=self.codec,
-            dtype=self.dtype,
-            session=manifest.fingerprint(),
-            tape=self.tape,
-            key=self._key,
+        values: dict[str, Any] = {"wire": self.wire, "codec": self.codec, "dtype": self.dtype}
+        sealed, about = self._key is not None, self._about
+        manifest = make_manifest(
+            self.world, self._seed, q=self.q, method="peer", sealed=sealed, parameters=about, **values
         )
+        agree(self.job, [manifest])
+        self.tape, place = Tape(self._seed), Place(self.graph, self.job.world)
+        self._links = Links(self.job, deadline=self._deadline, backend=self._backend)
+        values |= {"d": self.world.d, "session": manifest.fingerprint(), "tape": self.tape}
+        self.channel = TorchChannel(place, self._links, key=self._key, **values)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -173,23 +167,6 @@ class Peer:
                 "convert them, or create the peer with another dtype"
             )
         return np.ascontiguousarray(row)[None]
-
-    def _manifest(self) -> Manifest:
-        assert self._seed is not None
-        code, sealed = f"{__version__} {source_hash()[:16]}", self._key is not None
-        rest: dict[str, Scalar] = {"dtype": self.dtype, "wire": self.wire, "code": code, "sealed": sealed}
-        return Manifest(
-            seed_commitment=commitment(self._seed),
-            d=self.world.d,
-            q=self.q,
-            method="peer",
-            n=self.graph.n,
-            edges=self.graph.edges,
-            schedule=self.world.schedule_name,
-            codec=self.codec,
-            value=WIRES[self.wire].crosses_as(self.dtype).name,
-            parameters={**self._about, **rest},
-        )
 
 
 def _back(row: Values, like: Row) -> Row:

@@ -27,24 +27,13 @@ class RankLog:
         replace_file(path, lambda draft: draft.write_text(kept or ",".join(COLUMNS) + "\n", encoding="utf-8"))
 
     def add(self, trial: int, t: int, channel: TorchChannel, links: Links) -> None:
-        sent = sum(channel.crossed.values())
         nodes = " ".join(map(str, channel.nodes.tolist()))
-        seconds = time.monotonic() - self._since
-        row = (
-            self.job.rank,
-            self.job.attempt,
-            trial,
-            t,
-            nodes,
-            f"{seconds:.3f}",
-            f"{links.waited:.3f}",
-            channel.messages,
-            sent,
-            self.idled,
-        )
+        where = (self.job.rank, self.job.attempt, trial, t, nodes)
+        seconds = (f"{time.monotonic() - self._since:.3f}", f"{links.waited:.3f}")
+        sent = (channel.messages, sum(channel.crossed.values()))
         try:
             with self.path.open("a", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow(row)
+                csv.writer(file, lineterminator="\n").writerow((*where, *seconds, *sent, self.idled))
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 

@@ -107,6 +107,10 @@ class Job:
         except RuntimeError as error:
             raise PeerLost("the store is gone: the process that hosts it has ended; see its log") from error
 
+    def read(self, key: str, default: bytes = b"") -> bytes:
+        """The value of a key in the store, if it is there."""
+        return self.store.get(key) if self.has(key) else default
+
 
 def join(*, listen: str | None = None, within: float = JOIN) -> Job:
     """Join the other processes that `torchrun`, `zocosmo launch` or you started.

@@ -66,27 +66,11 @@ class Seal:
         incoming = link_key(key, session, ends=(theirs, mine), salts=(their_salt, my_salt))
         return cls(outgoing), cls(incoming)
 
-    def close(
-        self,
-        body: Bytes,
-        *,
-        round: int,  # noqa: A002
-        sequence: int,
-        sender: int,
-        head: Bytes,
-    ) -> bytes:
+    def close(self, body: Bytes, *, round: int, sequence: int, sender: int, head: Bytes) -> bytes:  # noqa: A002
         """The encrypted body and a tag of 16 bytes that also authenticates head and numbers."""
         return _encrypt(self._cipher, link_nonce(round, sequence, sender), body, head)
 
-    def open(
-        self,
-        data: Bytes,
-        *,
-        round: int,  # noqa: A002
-        sequence: int,
-        sender: int,
-        head: Bytes,
-    ) -> bytes:
+    def open(self, data: Bytes, *, round: int, sequence: int, sender: int, head: Bytes) -> bytes:  # noqa: A002
         """The body, if the other end of the link closed exactly this message.
 
         The numbers may come from a head that is not authenticated yet: impossible ones raise SealBroken too.
@@ -123,21 +107,23 @@ def seal_blob(key: bytes, session_label: bytes, data: Bytes) -> bytes:
     put something new into the label, such as the reader's salt.
     """
     salt = fresh_salt()
-    cipher = ChaCha20Poly1305(_derive(key, _PERSON_BLOB, session_label + salt))
-    return salt + _encrypt(cipher, bytes(12), data, b"")
+    return salt + _encrypt(_blob_cipher(key, session_label, salt), bytes(12), data, b"")
 
 
 def open_blob(key: bytes, session_label: bytes, data: Bytes) -> bytes:
     """What was sealed under this key and label."""
-    view = memoryview(data)
-    cipher = ChaCha20Poly1305(_derive(key, _PERSON_BLOB, session_label + view[:SALT_BYTES]))
+    salt, sealed = memoryview(data)[:SALT_BYTES], memoryview(data)[SALT_BYTES:]
     try:
-        return cipher.decrypt(bytes(12), view[SALT_BYTES:], b"")
+        return _blob_cipher(key, session_label, salt).decrypt(bytes(12), sealed, b"")
     except (InvalidTag, OverflowError):
         raise SealBroken(
-            f"blob of {len(view)} bytes labelled {session_label!r} does not open: another key, another label "
+            f"blob of {len(data)} bytes labelled {session_label!r} does not open: another key, another label "
             "or tampering; compare the key files of both ends"
         ) from None
+
+
+def _blob_cipher(key: bytes, label: bytes, salt: Bytes) -> ChaCha20Poly1305:
+    return ChaCha20Poly1305(_derive(key, _PERSON_BLOB, label + salt))
 
 
 def fresh_salt() -> bytes:

@@ -1,27 +1,25 @@
-"""A plan run by processes, one trial after the other, each node in a process of its own or with a few others.
+"""A plan run by processes, trial by trial, each process hosting one node or several.
 
-Rank 0 keeps the folder of the study as `zocosmo run` does and writes the same log. Every process keeps
-checkpoints and a log of its own under ranks/; after a stop all go on from the newest round that all of them
-hold.
+Rank 0 keeps the folder of the study as `zocosmo run` does and writes the same log. Every process has its own
+checkpoints and log under ranks/. A resumed study continues from the newest round that all processes hold.
 """
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from zocosmo._version import __version__
 from zocosmo.core.manifest import Manifest
 from zocosmo.core.tape import Tape
-from zocosmo.core.wire import WIRES
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.checkpoints import Checkpoints, Position
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.engine import Host, Values, check_peers
-from zocosmo.dist.handshake import agree, commitment
+from zocosmo.dist.handshake import agree, make_manifest
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.ranklog import RankLog, merge
@@ -31,44 +29,41 @@ from zocosmo.experiments.folder import Columns, Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.run import LogRows, Progress, Tick, make_frame
 from zocosmo.experiments.states import STATES, write_states
-from zocosmo.log import Log, fingerprint, make_header, source_hash
+from zocosmo.log import Log, fingerprint, make_header
 from zocosmo.sim.engine import Run
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How to run, as opposed to what: none of it changes a bit of the result."""
+    """How to run a plan; no option changes a bit of the result."""
 
     resume: bool = False
     replace_old: bool = False
-    states: bool = True  # keep the last states of all nodes in states.npz
+    states: bool = True  # write the last states of all nodes to states.npz
     checkpoint_every: int = 0  # rounds; 0: at every checkpoint of the log
-    deadline: float | None = None  # seconds to wait for a peer; None: learnt
-    key: bytes | None = None  # messages are sealed under it
+    deadline: float | None = None  # seconds to wait for a peer; None: learned
+    key: bytes | None = None  # seals messages
     backend: str = "gloo"
     on_lost_peer: str = "stop"  # or "idle"
     suffix: str = ".parquet"
 
 
 class Study:
-    """A plan as one process sees it; a lost peer is the end of it."""
+    """One process's part of a plan; a lost peer ends it."""
 
     def __init__(self, plan: Plan, job: Job, out: Path, options: Options, tick: Tick) -> None:
         self.plan, self.job, self.out, self.options, self.tick = plan, job, out, options, tick
         self.header = make_header(plan.config, plan.fingerprint)
-        ways = {
-            "sealed": options.key is not None,
-            "on_lost_peer": options.on_lost_peer,
-        }  # both change the log
-        self.stamp = fingerprint({"engine": "dist", **ways, **self.header})
+        changes = {"sealed": options.key is not None, "on_lost_peer": options.on_lost_peer}  # the log
+        self.stamp = fingerprint({"engine": "dist", **changes, **self.header})
         self.every = options.checkpoint_every or plan.log_every
         for graph in {trial.graph_of() for trial in plan.trials}:
-            Place(graph, job.world)  # refuses more processes than nodes
+            Place(graph, job.world)  # checks the number of processes
         for trial in plan.trials:
             check_peers(trial.method)
         self.manifests = [manifest(plan, trial, options) for trial in plan.trials]
         self.mine = out / "ranks" / f"{job.rank:03d}"
-        self.incarnation = 0  # how often this process has come back
+        self.incarnation = 0  # restarts of this process alone
 
     def run(self) -> Log | None:
         agree(self.job, self.manifests)
@@ -76,7 +71,7 @@ class Study:
         try:
             with self._folder() as (folder, done):
                 return done if self.said["finished"] else self._trials(folder)
-        except Exception as error:  # told before peers see the connections close
+        except Exception as error:  # reported before the connections close
             self.job.tell(why=str(error) if isinstance(error, ZocosmoError) else repr(error))
             raise
         finally:
@@ -84,13 +79,13 @@ class Study:
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[tuple[Folder, Log | None]]:
-        """The study's folder, opened by rank 0; what it has to say against it stops all processes."""
+        """The study's folder, opened by rank 0; an error there stops all processes."""
         folder = Folder(self.out, self.header, self.options.suffix)
         with contextlib.ExitStack() as stack:
             said: dict[str, Any] = {}
             done = None
             if self.job.rank == 0:
-                again = self.job.attempt > 0 or self.incarnation > 0  # the same start, gone on with
+                again = self.job.attempt > 0 or self.incarnation > 0  # a restart continues its own study
                 resume, replace_old = self.options.resume or again, self.options.replace_old and not again
                 try:
                     done = stack.enter_context(folder.opened(resume=resume, replace_old=replace_old))
@@ -102,7 +97,7 @@ class Study:
                 raise InputError(self.said["error"])
             self.checkpoints = Checkpoints(self.mine, self.stamp)
             if self.job.rank == 0 and not self.said["finished"]:
-                (self.out / STATES).unlink(missing_ok=True)  # of a study that stood here before
+                (self.out / STATES).unlink(missing_ok=True)  # of an earlier study
             if self.said["anew"]:
                 self.checkpoints.clear()
             yield folder, done
@@ -113,36 +108,33 @@ class Study:
         start = self._agree_on_start(len(done))
         self.log = RankLog(self.mine / "log.csv", self.job, anew=start == Position(0, 0))
         for k in range(start.trial, len(self.plan.trials)):
-            columns, states = self._trial(self.plan.trials[k], start.round if k == start.trial else 0)
-            if columns is not None:
+            rows, states = self._trial(self.plan.trials[k], start.round if k == start.trial else 0)
+            if self.job.rank == 0:
                 kept = {"states": states} if states is not None and self.options.states else {}
-                parts[k].save("done", {**columns, **kept})
-                done.append({**columns, **kept})
+                done.append({**rows.columns(), **kept})
+                parts[k].save("done", done[-1])
         return self._finish(folder, done)
 
     def _done(self, parts: list[FolderPart]) -> list[Columns]:
-        """Leading trials that are done."""
-        found: list[Columns] = []
-        for part in parts:
-            columns = part.load("done")
-            if columns is None:
-                break
-            found.append(columns)
-        return found
+        """The leading trials that are done."""
+        found = itertools.takewhile(
+            lambda columns: columns is not None, (part.load("done") for part in parts)
+        )
+        return list(found)  # type: ignore[arg-type]
 
     def _agree_on_start(self, done: int) -> Position:
-        """The newest position that all processes hold, of the first trial that is not done."""
+        """The newest position that all processes hold in the first trial that is not done."""
         mine = {"done": done, "held": self.checkpoints.held()}
         shown = [json.loads(each) for each in self.job.publish("held", json.dumps(mine).encode())]
         trial = shown[0]["done"]
         common = set.intersection(*({Position(*each) for each in one["held"]} for one in shown))
         return max((p for p in common if p.trial == trial), default=Position(trial, 0))
 
-    def _trial(self, trial: Trial, start: int) -> tuple[Columns | None, Values | None]:
-        """One trial to its end, from round `start` on; at rank 0 its rows and last states."""
+    def _trial(self, trial: Trial, start: int) -> tuple[LogRows, Values | None]:
+        """Run a trial from round `start` to its end; rank 0 gets its rows and last states."""
         plan, run = self.plan, trial.run()
         host = self._host(trial, run)
-        rows, states = LogRows([trial], [0], run.graph.n), None
+        rows = LogRows([trial], [0], run.graph.n)
         if start:
             states = self._restore(Position(trial.number, start), host, rows)
         else:
@@ -157,21 +149,14 @@ class Study:
                 self.tick(Progress(trial.number, host.t * run.graph.n, rows.best, rows.bits))
             if host.t % self.every == 0 and host.alive.all():
                 self._save(Position(trial.number, host.t), host, rows, states)
-        return (rows.columns(), states) if self.job.rank == 0 else (None, None)
+        return rows, states
 
     def _host(self, trial: Trial, run: Run, *, connect: bool = True) -> Host:
-        channel = TorchChannel(
-            Place(run.graph, self.job.world),
-            self.links,
-            d=run.problem.d,
-            wire=self.plan.wire,
-            codec=trial.method.codec,
-            dtype=self.plan.dtype,
-            tape=Tape(trial.seed),
-            session=self.manifests[trial.number].fingerprint(),
-            key=self.options.key,
-            connect=connect,
-        )
+        about: dict[str, Any] = {"d": run.problem.d, "wire": self.plan.wire, "dtype": self.plan.dtype}
+        about |= {"codec": trial.method.codec, "tape": Tape(trial.seed), "key": self.options.key}
+        session = self.manifests[trial.number].fingerprint()
+        place = Place(run.graph, self.job.world)
+        channel = TorchChannel(place, self.links, session=session, connect=connect, **about)
         return Host(run, channel, bound=self.plan.diverged_above, guard=self.plan.guard)
 
     def _measure(self, host: Host, rows: LogRows) -> Values | None:
@@ -190,7 +175,7 @@ class Study:
         }
         if self.job.rank == 0 and states is not None:
             columns = rows.columns()
-            about["columns"] = list(columns)  # in their order, which the tensors do not keep
+            about["columns"] = list(columns)  # in order, which safetensors does not keep
             arrays |= {f"rows.{name}": column for name, column in columns.items()}
             arrays["states"] = states
         self.checkpoints.save(position, arrays, about)
@@ -201,7 +186,7 @@ class Study:
         arrays, about = found
         if about["nodes"] != host.channel.nodes.tolist():
             raise InputError(
-                f"the checkpoints of {self.out} are of {len(about['nodes'])} nodes in rank {self.job.rank}; "
+                f"the checkpoints of {self.out} have {len(about['nodes'])} nodes in rank {self.job.rank}; "
                 "start as many processes as before, or start anew with --replace"
             )
         host.restore(arrays)
@@ -210,20 +195,24 @@ class Study:
         return arrays.get("states")
 
     def _finish(self, folder: Folder, done: list[Columns]) -> Log | None:
-        """Rank 0 writes the log; the others wait for that before they let go of their checkpoints."""
-        logs = self.job.publish("log", self.log.text().encode())
+        """Rank 0 writes the log; the others keep their checkpoints until then."""
+        logs, log = self.job.publish("log", self.log.text().encode()), None
         if self.job.rank == 0:
-            merge(self.out / "ranks.csv", logs)
-            states = {
-                f"trial-{k}": columns.pop("states") for k, columns in enumerate(done) if "states" in columns
-            }
-            if states:
-                write_states(self.out / STATES, states)
-            log = Log(make_frame(self.plan, done), self.header)
-            folder.finish(log)
+            kept = enumerate(done)
+            states = {f"trial-{k}": columns.pop("states") for k, columns in kept if "states" in columns}
+            log = self._write(folder, logs, done, states)
         self.job.finish()
         self.checkpoints.clear()
-        return log if self.job.rank == 0 else None
+        return log
+
+    def _write(self, folder: Folder, logs: Sequence[bytes], done: Sequence[Columns], states: Columns) -> Log:
+        """The results: the logs of all processes, the last states, and the log of the study."""
+        merge(self.out / "ranks.csv", logs)
+        if states:
+            write_states(self.out / STATES, states)
+        log = Log(make_frame(self.plan, done), self.header)
+        folder.finish(log)
+        return log
 
 
 def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
@@ -238,22 +227,10 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
         "log_every": plan.log_every,
         **({"checkpoints": " ".join(map(str, plan.checkpoints))} if plan.checkpoints else {}),
         **({f"guard.{k}": v for k, v in vars(plan.guard).items()} if plan.guard else {}),
-        "dtype": plan.dtype,
         "on_lost_peer": options.on_lost_peer,
-        "sealed": options.key is not None,
-        "wire": plan.wire,
         "diverged_above": min(plan.diverged_above, 1e308),
-        "code": f"{__version__} {source_hash()[:16]}",
     }
-    return Manifest(
-        seed_commitment=commitment(trial.seed),
-        d=run.problem.d,
-        q=method.settings.get("q", run.problem.d),
-        method=method.kind,
-        n=run.graph.n,
-        edges=run.graph.edges,
-        schedule=run.world.schedule_name,
-        codec=method.codec,
-        value=WIRES[plan.wire].crosses_as(plan.dtype).name,
-        parameters={**settings, **decay, **problem, **rest},
-    )
+    fields = {"q": method.settings.get("q", run.problem.d), "method": method.kind, "codec": method.codec}
+    about: dict[str, Any] = {"wire": plan.wire, "dtype": plan.dtype, "sealed": options.key is not None}
+    parameters = {**settings, **decay, **problem, **rest}
+    return make_manifest(run.world, trial.seed, parameters=parameters, **about, **fields)

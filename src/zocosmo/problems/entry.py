@@ -10,7 +10,8 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from zocosmo.blackbox.functions import Functions, Remembers, brief, guarded
+from zocosmo.blackbox.calls import Remembers, brief, guarded
+from zocosmo.blackbox.functions import Functions
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Values

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,18 +17,19 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
+Kind = tuple[torch.device, torch.dtype]
 
 
 class TensorPart(NamedTuple):
-    """What a support touches of the tensors of one type on one device."""
+    """The entries of a support in the tensors of one type on one device."""
 
-    where: Index  # its coordinates in the support
+    where: Index  # positions in the support
     tensors: list[int]
-    at: tuple[torch.Tensor, ...]  # for each of these tensors the places in it, row by row
+    at: tuple[torch.Tensor, ...]  # positions in each of these tensors, row by row
 
 
 class Tensors(Coordinates):
-    """Tensors in a row as one d-vector; a coordinate is a place in one of them, counted row by row.
+    """Tensors one after the other as one d-vector, each counted row by row whatever its strides.
 
     Values are read as float32, or as float64 if one of the tensors is.
     """
@@ -60,26 +61,37 @@ class Tensors(Coordinates):
         return np.concatenate(pieces).astype(dtype or self.dtype, copy=False)
 
     def visits(self) -> dict[str, Values]:
-        """What steps have left beside the tensors, as arrays: masters and momentum of visited entries."""
+        """Masters and momentum of visited entries, as arrays."""
         return {}
 
     def restore_visits(self, arrays: Mapping[str, Values]) -> None:
         """Continue from what `visits` returned."""
 
+    def alike(self, which: Iterable[int]) -> list[tuple[Kind, list[int]]]:
+        """Tensors by device and type."""
+        found: dict[Kind, list[int]] = {}
+        for k in which:
+            found.setdefault((self.tensors[k].device, self.tensors[k].dtype), []).append(k)
+        return list(found.items())
+
     def index(self, support: Support) -> Index:
-        """The coordinates of a support that is one row of this vector."""
+        """The coordinates of a support, which must have one row."""
         if support.d != self.d or math.prod(support.index.shape[:-1]) != 1:
-            raise InputError(f"the parameters are one row of {self.d} entries, got {support!r}")
+            raise InputError(f"the support must be one row of {self.d} coordinates, got {support!r}")
         return support.index.reshape(-1).astype(np.int64, copy=False)
+
+    def row(self, support: Support, values: Values) -> Values:
+        """The q values for a support, as one row in the type of the values."""
+        if values.size != support.index.size:
+            raise InputError(f"{support.index.size} coordinates need as many values, got {values.shape}")
+        return np.ascontiguousarray(values, self.dtype).reshape(-1)
 
 
 class Parameters(Tensors):
-    """Tensors in a row as one d-vector, read and written where they lie: only q entries ever move.
+    """The parameters of a network as one d-vector, read and written in place, q entries at a time.
 
-    A coordinate is a tensor and a place in it, counted row by row whatever the tensor's strides. Values are
-    read as float32, or as float64 if one of the tensors is, and rounded to each tensor's type when written.
-    Entries that would be written over by an equal number keep their bits, and so do those that are no number
-    and would be written over by none: what is put back is back to the bit, −0.0 and the payload of a NaN too.
+    Values are rounded to each tensor's type when written. An entry keeps its bits if the value written equals
+    it, or if both are NaN: so values put back are restored to the bit, −0.0 and NaN payloads included.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -98,9 +110,7 @@ class Parameters(Tensors):
     @torch.no_grad()
     def put(self, support: Support, values: Values) -> Self:
         """Write the q entries of a support; one transfer for each device and type."""
-        if values.size != support.index.size:
-            raise InputError(f"{support.index.size} coordinates need as many values, got {values.shape}")
-        row, has_nan = values.reshape(-1), bool(np.isnan(values).any())
+        row, has_nan = self.row(support, values), bool(np.isnan(values).any())
         for part in self._parts(support):
             now = self._read(part)
             new = torch.from_numpy(row[part.where]).to(now.device, now.dtype)
@@ -124,7 +134,7 @@ class Parameters(Tensors):
                 tensor.index_put_(tuple(torch.unravel_index(at, tensor.shape)), piece)
 
     def _parts(self, support: Support) -> list[TensorPart]:
-        """What a support touches. A round asks several times, so the last is kept."""
+        """The entries of a support, cached because a round needs them several times."""
         if self._last is None or not same_draw(self._last[0], support):
             self._last = support, self._cut(support)
         return self._last[1]
@@ -134,33 +144,28 @@ class Parameters(Tensors):
         cuts = np.searchsorted(index, self.offsets)
         sizes = np.diff(cuts)
         local = index - np.repeat(self.offsets[:-1], sizes)
-        alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-        for k in np.flatnonzero(sizes).tolist():
-            alike.setdefault((self.tensors[k].device, self.tensors[k].dtype), []).append(k)
         parts = []
-        for (device, _), tensors in alike.items():
+        for (device, _), tensors in self.alike(np.flatnonzero(sizes).tolist()):
             where = np.concatenate([np.arange(cuts[k], cuts[k + 1]) for k in tensors])
-            at = torch.from_numpy(local[where]).to(device)  # in one piece: one transfer
+            at = torch.from_numpy(local[where]).to(device)  # one transfer
             parts.append(TensorPart(where, tensors, torch.split(at, sizes[tensors].tolist())))
         return parts
 
 
 def check_tensor(k: int, tensor: torch.Tensor) -> None:
-    """Refuse what cannot be read and written entry by entry."""
+    """Refuse a tensor that is not dense and of a float type, or whose entries share memory."""
     if tensor.dtype not in DTYPES or tensor.layout != torch.strided or tensor.is_meta:
         found = f"{tensor.dtype}, {tensor.layout}, on {tensor.device}"
         raise InputError(
-            f"parameter {k} is {found}; it must be dense, of float32, float16, bfloat16 or float64"
+            f"parameter {k} is {found}; it must be dense and float32, float16, bfloat16 or float64"
         )
     if any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride(), strict=True)):
-        raise InputError(
-            f"parameter {k}, {tuple(tensor.shape)}, has entries that share memory; pass its clone()"
-        )
+        raise InputError(f"entries of parameter {k}, {tuple(tensor.shape)}, share memory; pass its clone()")
 
 
 def check_apart(tensors: Sequence[torch.Tensor]) -> None:
-    """Refuse tensors that share memory: moved apart, they would no longer."""
+    """Refuse tensors that share memory."""
     spans = sorted((t.data_ptr(), t.data_ptr() + t.numel() * t.element_size()) for t in tensors if t.numel())
     for (_, end), (start, _) in itertools.pairwise(spans):
         if start < end:
-            raise InputError("two of the parameters share memory; pass one of them")
+            raise InputError("two of the parameters share memory; pass only one of them")

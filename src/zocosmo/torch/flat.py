@@ -1,4 +1,4 @@
-"""The trainable tensors of a model in one buffer, so that q of billions of entries move in one call."""
+"""The trainable tensors of a model in one buffer, so that one call reads or writes q entries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -11,7 +11,7 @@ from zocosmo.core.support import Support, same_draw
 from zocosmo.errors import InputError
 from zocosmo.state import Loan
 from zocosmo.torch.aside import to_device
-from zocosmo.torch.coordinates import Tensors, check_apart
+from zocosmo.torch.coordinates import Kind, Tensors, check_apart
 from zocosmo.torch.visited import Column, Visited
 
 HALF = (torch.float16, torch.bfloat16)
@@ -19,29 +19,27 @@ BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
-Kind = tuple[torch.device, torch.dtype]
 
 
 class BufferPart(NamedTuple):
-    """What a support touches of one buffer."""
+    """The entries of a support in one buffer."""
 
-    where: Any  # its coordinates in the support
+    where: Any  # positions in the support
     kind: torch.dtype
-    bits: torch.Tensor  # the buffer as whole numbers: no copy of them can round or quieten a NaN
-    at: torch.Tensor
+    bits: torch.Tensor  # the buffer as integers, so that copies keep the bits of a NaN
+    at: torch.Tensor  # positions in the buffer
 
 
 class Flat(Tensors):
-    """Tensors in a row as one d-vector, moved into one buffer for each device and type of theirs.
+    """Tensors as one d-vector, moved into one buffer for each device and type.
 
-    The tensors become views of the buffers, so a model built of them goes on as before, but what looked at
-    their old memory (other views, graphs of CUDA) does not follow. There is never a second copy: they move
-    one by one, and those on a GPU by way of the CPU. A coordinate is a place in one of the tensors, counted
-    row by row. Values are read as float32, or as float64 if one of the tensors is.
+    The tensors become views of the buffers. A model that uses them works as before, but other views of their
+    old memory, such as CUDA graphs, are not updated. Tensors move one by one, those on a GPU through the CPU,
+    so there is never a second copy.
 
-    Weights of float16 and bfloat16 cannot hold small steps. Where a step has written, the value itself is
-    kept in `visited`, column "x", as the master of its weight: weight = round(master). `restrict` gives
-    masters where there are some; a weight that somebody else has written since counts for more than its own.
+    float16 and bfloat16 weights cannot hold small steps. Where a step has written, column "x" of `visited`
+    keeps the exact value as the weight's master: weight = round(master). `restrict` returns masters where
+    they exist; a weight that other code has written since overrides its master.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -57,17 +55,17 @@ class Flat(Tensors):
 
     @torch.no_grad()
     def restrict(self, support: Support) -> Values:
-        """Res_S of the vector, in the shape of the support: one transfer for each buffer."""
+        """Res_S of the vector, in the shape of the support; one transfer for each buffer."""
         return self._read(support)[1].copy()
 
     @torch.no_grad()
     def put(self, support: Support, values: Values) -> Self:
         """Take a step to these values on a support: masters keep them, weights round them.
 
-        Entries that would be written over by an equal number keep their bits, and where nothing changes, as
-        in a round without a partner, nothing counts as visited.
+        An entry keeps its bits if the value written equals it. If nothing changes, as in a round without a
+        partner, nothing counts as visited.
         """
-        parts, row = self._parts(support), self._row(support, values)
+        parts, row = self._parts(support), self.row(support, values)
         now, here = self._read(support)
         self._seen = None
         if row.tobytes() == here.tobytes():
@@ -81,27 +79,27 @@ class Flat(Tensors):
 
     @torch.no_grad()
     def lend(self, support: Support) -> Loan:
-        """The entries of a support for queries. What is put there touches no master and is no visit."""
+        """The entries of a support for queries, which touch no master and count as no visit."""
         parts, self._seen = self._parts(support), None
         saved = [part.bits.index_select(0, part.at) for part in parts]
         now = [bits.cpu().view(part.kind) for part, bits in zip(parts, saved, strict=True)]
         here = self._values(support, parts, now)
 
         def put(values: Values) -> "Flat":
-            for part, new in zip(parts, _rounded(parts, self._row(support, values)), strict=True):
+            for part, new in zip(parts, _rounded(parts, self.row(support, values)), strict=True):
                 _write(part, new.view(part.bits.dtype))
             return self
 
         def put_back() -> None:
             for part, bits in zip(parts, saved, strict=True):
                 _write(part, bits)
-            self._seen = support, now, here  # until the step is taken: nobody else writes before that
+            self._seen = support, now, here  # no other code writes before the step
 
         return Loan(here.copy(), put, put_back)
 
     def look_ahead(self, coming: Support, after: Support) -> None:
-        """Prepare for the next support while a device computes: its places, and all that is known of it but
-        the weights, which other code may write until they are lent."""
+        """Look up the next support while a device computes; its weights are read later, as other code may
+        still write them."""
         self._coming = coming, self._cut(coming)
         self.visited.look_ahead(coming.index, after.index)
 
@@ -112,11 +110,11 @@ class Flat(Tensors):
         self.visited.restore(arrays)
 
     def zeros_like(self) -> Column:
-        """Momentum of the coordinates that were visited."""
+        """Momentum of visited coordinates."""
         return Column(self.visited, "m")
 
     def _read(self, support: Support) -> tuple[list[torch.Tensor], Values]:
-        """Weights on a support, on the CPU, and what they stand for; those just lent were read already."""
+        """Weights on a support, on the CPU, and their values; those just lent are cached."""
         if self._seen is not None and same_draw(self._seen[0], support):
             return self._seen[1:]
         parts = self._parts(support)
@@ -124,7 +122,7 @@ class Flat(Tensors):
         return now, self._values(support, parts, now)
 
     def _values(self, support: Support, parts: list[BufferPart], now: list[torch.Tensor]) -> Values:
-        """What weights stand for: their masters, if they are still those of these weights."""
+        """The values of weights: their masters, if they still round to these weights."""
         out = np.empty(support.index.size, self.dtype)
         for part, weights in zip(parts, now, strict=True):
             out[part.where] = weights.to(self.value).numpy()
@@ -137,13 +135,8 @@ class Flat(Tensors):
                 out[kept] = masters[kept]
         return out.reshape(support.index.shape)
 
-    def _row(self, support: Support, values: Values) -> Values:
-        if values.size != support.index.size:
-            raise InputError(f"{support.index.size} coordinates need as many values, got {values.shape}")
-        return np.ascontiguousarray(values, self.dtype).reshape(-1)
-
     def _parts(self, support: Support) -> list[BufferPart]:
-        """What a support touches. A round asks several times, so the last is kept."""
+        """The entries of a support, cached because a round needs them several times."""
         if self._now is None or not same_draw(self._now[0], support):
             self._check_homes()
             if self._coming is not None and same_draw(self._coming[0], support):
@@ -153,13 +146,13 @@ class Flat(Tensors):
         return self._now[1]
 
     def _check_homes(self) -> None:
-        """Refuse a model that has moved: steps would go where it does not look."""
-        for k in {0, self._checks % len(self.tensors)}:  # what moves a model moves all of it
+        """Refuse a model that has moved away from the buffers."""
+        for k in {0, self._checks % len(self.tensors)}:  # .to() and the like move all tensors
             tensor = self.tensors[k]
             if (tensor.data_ptr(), tensor.dtype) != self._homes[k]:
                 raise InputError(
                     f"parameter {k} has moved, to {tensor.dtype} on {tensor.device}, since the optimizer was "
-                    "made; make it after .to(), .half() and the like"
+                    "made; make the optimizer after .to(), .half() and the like"
                 )
         self._checks += 1
 
@@ -173,13 +166,10 @@ class Flat(Tensors):
         return [_part(where, buffer, places[where]) for buffer, where in touched if where.size]
 
     def _move(self) -> tuple[list[torch.Tensor], tuple[Index, Index]]:
-        """The buffers; for each tensor the number of its buffer, and what to add to its coordinates there."""
-        alike: dict[Kind, list[int]] = {}
-        for k, tensor in enumerate(self.tensors):
-            alike.setdefault((tensor.device, tensor.dtype), []).append(k)
+        """The buffers; and for each tensor the number of its buffer and its offset there."""
         number, shift = np.zeros((2, len(self.tensors)), np.int64)
         buffers: list[torch.Tensor] = []
-        for kind, members in alike.items():
+        for kind, members in self.alike(range(len(self.tensors))):
             tensors = [self.tensors[k] for k in members]
             starts = np.cumsum([0, *(tensor.numel() for tensor in tensors)], dtype=np.int64)
             number[members], shift[members] = len(buffers), starts[:-1] - self.offsets[members]
@@ -189,7 +179,7 @@ class Flat(Tensors):
 
 @torch.no_grad()
 def one_buffer(tensors: Sequence[torch.Tensor], kind: Kind, starts: Sequence[int]) -> torch.Tensor:
-    """The buffer that these tensors are views of from now on, or were already, in this order."""
+    """Make these tensors views of one buffer, in this order, unless they are already."""
     check_apart(tensors)
     device, dtype = kind
     if _lie_in_a_row(tensors, starts):
@@ -198,12 +188,12 @@ def one_buffer(tensors: Sequence[torch.Tensor], kind: Kind, starts: Sequence[int
         for tensor in tensors:
             tensor.data = tensor.data.cpu()
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # what they left is in pieces, and the buffer is one
+        torch.cuda.empty_cache()  # the buffer needs contiguous memory
     buffer = torch.empty(starts[-1], dtype=dtype, device=device)
     for tensor, start in zip(tensors, starts, strict=False):
         view = buffer[start : start + tensor.numel()].view(tensor.shape)
         view.copy_(tensor.data)
-        tensor.data = view  # lets go of the old memory
+        tensor.data = view  # frees the old memory
     return buffer
 
 
@@ -224,7 +214,7 @@ def _part(where: Any, buffer: torch.Tensor, places: Index) -> BufferPart:
 
 
 def _of_part(part: BufferPart, places: Index) -> tuple[Index, Index]:
-    """Which entries of a part are among some places of its support, and those places."""
+    """The entries of a part that are among these places of its support, and their places."""
     if isinstance(part.where, slice):
         return places, places
     mine = np.flatnonzero(np.isin(part.where, places))
@@ -241,6 +231,6 @@ def _rounded(parts: list[BufferPart], row: Values) -> list[torch.Tensor]:
 
 
 def _same(one: torch.Tensor, other: torch.Tensor, values: Values) -> torch.Tensor:
-    """Equal numbers, or none both; where `values` has no NaN, one of the two has none either."""
+    """Where two tensors are equal or both NaN; `values` says whether either can be NaN."""
     same = one == other
     return same | (one.isnan() & other.isnan()) if np.isnan(values).any() else same

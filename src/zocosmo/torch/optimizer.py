@@ -1,7 +1,7 @@
-"""Cosmo: an optimizer for torch that never asks for a gradient.
+"""Cosmo: an optimizer for torch that needs no gradients.
 
-The update is that of `methods.Cosmo` or `methods.EdgeLocal`, run by the same lines as in the simulator; here
-the state is the parameters of a network, read and written q entries at a time.
+It runs `methods.Cosmo` or `methods.EdgeLocal` as the simulator does, on the parameters of a network, of which
+it reads and writes q entries at a time.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from zocosmo.core.ledger import Ledger
 from zocosmo.core.support import Direction, check_size
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.dist.peer import Peer
-from zocosmo.dist.rendezvous import Job, is_launched, join
+from zocosmo.dist.rendezvous import is_launched, join
 from zocosmo.errors import InputError, OracleError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
@@ -34,22 +34,20 @@ from zocosmo.state import Coordinates
 from zocosmo.torch.coordinates import Parameters, Tensors
 from zocosmo.torch.flat import HALF, Flat
 
-SHARED = ("lr", "mu", "momentum")  # options that all parameter groups have in common
-LARGE = 2**26  # parameters beyond which momentum is kept for those that were visited only
+SHARED = ("lr", "mu", "momentum")  # options that must be equal in all parameter groups
+LARGE = 2**26  # parameters above which only visited ones have momentum
 
-_sessions = itertools.count()  # of this process: each has keys of its own in the store
+_sessions = itertools.count()  # numbers the sessions of this process: each has its own keys in the store
 
 Values = NDArray[Any]
-
-
 Arraylike = torch.Tensor | np.ndarray | np.generic
 
 
 class Losses(Oracle):
-    """A closure as the oracle of one node in one round. Both queries see the same random numbers of torch.
+    """A closure as the oracle of one node in one round.
 
-    Without that, dropout would be another function at x + μu than at x − μu, and the slope would be noise.
-    Losses that are tensors are read after both forwards were launched, so that a GPU never waits in between.
+    Both queries see the same random numbers of torch: with different dropout the slope would be noise. Losses
+    that are tensors are read after both forwards are launched, so that a GPU is not idle in between.
     """
 
     asynchronous = True
@@ -62,14 +60,14 @@ class Losses(Oracle):
         self._coins = torch.get_rng_state(), [torch.cuda.get_rng_state(k) for k in self._cuda]
 
     def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
-        """The loss of the model as it is, (1, 1)."""
+        """The loss at the current parameters, (1, 1)."""
         return np.array([[self._number(self._ask(again=True))]])
 
     def slopes(self, query: Query, t: int) -> Values:
         return self.finish(self.start(query, t))
 
     def start(self, query: Query, t: int) -> tuple[Query, tuple[Any, Any] | None]:
-        """Launch both forwards; a node without a partner asks nothing."""
+        """Launch both forwards; none if this node has no partner."""
         if query.active is not None and not query.active.any():
             return query, None
         again = iter((False, True))
@@ -92,9 +90,8 @@ class Losses(Oracle):
             for k, coins in zip(self._cuda, self._coins[1], strict=True):
                 torch.cuda.set_rng_state(coins, k)
         answer = self.closure()
-        is_short = isinstance(answer, torch.Tensor) and answer.numel() == 1
-        if is_short:  # the next call may answer in the same memory
-            return answer.detach().reshape(()).clone()
+        if isinstance(answer, torch.Tensor) and answer.numel() == 1:
+            return answer.detach().reshape(()).clone()  # the next call may reuse its memory
         return answer
 
     def _number(self, answer: Any) -> float:
@@ -104,16 +101,14 @@ class Losses(Oracle):
             what = f"a {type(answer).__name__}{shape}"
             raise OracleError(f"the closure of {self.where} gave {what}; it must return one number")
         if not math.isfinite(loss):
-            query = len(self.found) + 1
-            raise OracleError(
-                f"the closure of {self.where} gave {loss} at query {query} of 2; lower lr or mu"
-            )
+            query = f"query {len(self.found) + 1} of 2"
+            raise OracleError(f"the closure of {self.where} gave {loss} at {query}; lower lr or mu")
         self.found.append(loss)
         return loss
 
 
 def one_number(answer: Any) -> float | None:
-    """What a closure gave as a number; None where it is none, or several."""
+    """The answer of a closure as a number; None if it is not one number."""
     if isinstance(answer, torch.Tensor) and not answer.ndim:
         return float(answer.item())
     if isinstance(answer, Arraylike):
@@ -129,15 +124,15 @@ class Cosmo(torch.optim.Optimizer):
         for inputs, labels in batches:
             loss = optimizer.step(lambda: cross_entropy(model(inputs), labels))
 
-    A closure computes the loss and nothing else: no backward, and the same examples both times it is called.
-    Without `schedule` all neighbours mix on one support; with one ("auto", or a name) pairs of a matching do,
-    each on its own, as `coupling` says. `lr`, `mu` and `momentum` stand in the parameter groups and are read
-    at every step, so schedulers work. Unless this process was launched as one of several there is one node.
-    Else all processes make their optimizers, in the same order, with the same arguments.
+    A closure computes the loss and nothing else: no backward, and the same examples at both calls. Without
+    `schedule` all neighbours mix on one support; with one ("auto", or a name) the pairs of a matching do,
+    each on its own support, as `coupling` says. `lr`, `mu` and `momentum` are read from the parameter groups
+    at every step, so schedulers work. There is one node unless this process was launched as one of several:
+    then all processes make their optimizers in the same order, with the same arguments.
 
-    Parameters of half precision get float32 masters where steps have moved them. `sparse` momentum is kept
-    for parameters that were visited, and is the default with half precision or more than 2^26 parameters.
-    Either moves the parameters into one buffer, see `Flat`.
+    Parameters of half precision get float32 masters where steps have moved them. With `sparse`, only visited
+    parameters have momentum; this is the default with half precision or more than 2^26 parameters. Both move
+    the parameters into one buffer, see `Flat`.
     """
 
     def __init__(
@@ -181,33 +176,35 @@ class Cosmo(torch.optim.Optimizer):
         self.channel: Channel
         if self.graph.n > 1:
             about = {"method": method.kind, "lr": method.eta, "mu": method.mu, "momentum": method.beta}
-            session = {"seed": seed, "key": key, "deadline": deadline, "backend": backend}
-            self.peer = self._join(join(listen=listen), about, session)
+            about |= {"rule": rule, "coupling": coupling, "shapes": self._shapes()}
+            session: dict[str, Any] = {"seed": seed, "key": key, "deadline": deadline, "backend": backend}
+            session |= {"d": self.d, "q": self.q, "wire": wire, "dtype": str(self.x.dtype)}
+            session |= {"graph": self.graph, "schedule": schedule or "auto", "about": about}
+            job = join(listen=listen).part(f"optimizer/{next(_sessions)}")
+            self.peer = Peer(job=job, **session).__enter__()
             self.channel = self.peer.channel
         else:
-            alone = {"d": self.d, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
-            self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)  # type: ignore[arg-type]
+            alone: dict[str, Any] = {"d": self.d, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
+            self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)
         self.node = self.peer.node if self.peer else 0
         world = World(self.graph, self.d, schedule or "auto", np.array([self.node]))
-        at_once = 1 if self.sparse else None  # large models leave the time for it
+        at_once = 1 if self.sparse else None  # a forward of a large model takes longer than a draw
         draws = DrawAhead(method, [world], [seed], self.x.dtype, at_once=at_once)
         self._rounds = Rounds(method, None, draws, self.channel, lead=(1,))
 
     def step(self, closure: Callable[[], Any] | None = None) -> float | None:  # type: ignore[override]
-        """One round. Gives the mean of the two losses, or None if this node has no partner and asked nothing.
+        """One round. Returns the mean of the two losses, or None if this node has no partner.
 
-        Whatever the closure raises passes through; the parameters are then as they were, and the round may be
-        tried again.
+        If the closure raises, the parameters are as before, and the round can be tried again.
         """
         if not callable(closure):
             got = "no closure" if closure is None else f"a {type(closure).__name__}"
-            raise InputError(f"step() got {got}; call step(closure) with a function that gives the loss")
+            raise InputError(f"step() got {got}; call step(closure) with a function that returns the loss")
         if self._closed:
-            raise InputError(f"this optimizer was closed after {self.t} rounds; make another")
+            raise InputError(f"this optimizer was closed after {self.t} rounds; make a new one")
         method = self._method()
-        state: Any = State(self.x, self._momentum() if method.beta else None)  # type: ignore[arg-type]
         self._rounds.use(method)
-        self._rounds.state = state
+        self._rounds.state = State(self.x, self._momentum() if method.beta else None)  # type: ignore[arg-type]
         losses = Losses(closure, node=self.node, t=self.t, devices=self.x.devices)
         if self.peer is not None:
             self.peer.begin(self.t)
@@ -231,32 +228,30 @@ class Cosmo(torch.optim.Optimizer):
         return self.channel.ledger("values")
 
     def state_dict(self) -> dict[str, Any]:
-        """All that an exact continuation needs beside the parameters, and what it is a state of."""
+        """What an exact continuation needs besides the parameters, and the session it belongs to."""
         ours = {"round": self.t, "queries": self.queries, "bits": torch.tensor(self.ledger.counts)}
         if visits := self.x.visits():
             ours["visited"] = {k: torch.from_numpy(v) for k, v in visits.items()}
         return {**super().state_dict(), "zocosmo": {**ours, "of": self._identity()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state of the same node of the same session; best before the first step."""
+        """Continue from a state of the same node of the same session; best before the first step."""
         if "zocosmo" not in state_dict:
-            raise InputError(f"this is no state of Cosmo: it has {', '.join(state_dict)} and lacks zocosmo")
+            raise InputError(f"this is not a state of Cosmo: it has {', '.join(state_dict)}, not zocosmo")
         ours = state_dict["zocosmo"]
         of = {"sparse": False, **ours["of"]}
         for name, mine in self._identity().items():
             if of.get(name) != mine:
                 raise InputError(
-                    f"{name}: the state has {of.get(name)}, this optimizer {mine}; make them alike"
+                    f"{name}: the state has {of.get(name)}, this optimizer {mine}; make them equal"
                 )
         if self.peer is not None and ours["round"] < self.peer.channel.t:
-            raise InputError(
-                f"the state is of round {ours['round']} and this session is at {self.peer.channel.t}; rounds "
-                "ascend: load it into a new optimizer"
-            )
+            when = f"round {ours['round']}, before round {self.peer.channel.t} of this session"
+            raise InputError(f"the state is of {when}; rounds ascend: load it into a new optimizer")
         super().load_state_dict(state_dict)
         names = [name for group in state_dict["param_groups"] for name in group["params"]]
         for name, p in zip(names, self.x.tensors, strict=True):
-            if name in state_dict["state"]:  # torch has rounded it to the type of p, or shares it
+            if name in state_dict["state"]:  # torch rounds it to the type of p, or shares it
                 kept = state_dict["state"][name]["momentum"]
                 self.state[p]["momentum"] = kept.to(p.device, self.x.value, copy=True)
         self._m = None
@@ -265,13 +260,13 @@ class Cosmo(torch.optim.Optimizer):
         self.ledger.counts[...] = ours["bits"].numpy()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused once peers have agreed on d."""
+        """Refused after construction, as peers have agreed on d."""
         if self._sealed:
-            raise InputError(f"no parameters can be added: all nodes have d = {self.d}; make another Cosmo")
+            raise InputError(f"no parameters can be added: all nodes have d = {self.d}; make a new Cosmo")
         super().add_param_group(param_group)
 
     def close(self) -> None:
-        """Let go of the peers. Parameters and ledger stay."""
+        """Close the connections to peers; parameters and ledger stay."""
         self._closed = True
         if self.peer is not None:
             self.peer.close()
@@ -283,16 +278,14 @@ class Cosmo(torch.optim.Optimizer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.peer is not None and error is not None:
-            self.peer.__exit__(kind, error, trace)  # tells the others why
+            self.peer.__exit__(kind, error, trace)  # reports the error to the others
         self.close()
 
     def _method(self) -> cosmo.Cosmo | edge_local.EdgeLocal:
-        """The method with the numbers that stand in the parameter groups now."""
+        """The method with the current numbers of the parameter groups."""
         for name in SHARED:
             if len(found := {float(group[name]) for group in self.param_groups}) != 1:
-                raise InputError(
-                    f"parameter groups have {name} {sorted(found)}; Cosmo has one for all of them"
-                )
+                raise InputError(f"parameter groups have {name} {sorted(found)}; give all of them the same")
         now = lr, mu, momentum = tuple(float(self.param_groups[0][name]) for name in SHARED)
         if self._of is None or self._of[0] != now:
             self._of = now, self._with(lr, mu, momentum)
@@ -307,7 +300,7 @@ class Cosmo(torch.optim.Optimizer):
         return edge_local.EdgeLocal(coupling=self.coupling, **given)  # type: ignore[arg-type]
 
     def _momentum(self) -> Coordinates:
-        """Momentum, zero at first, in the type of the values: of all parameters, or of those visited."""
+        """Momentum of all parameters, or of visited ones, in the type of the values."""
         if self._m is None and self.sparse:
             self._m = self.x.zeros_like()
         elif self._m is None:
@@ -317,23 +310,8 @@ class Cosmo(torch.optim.Optimizer):
             self._m = Parameters([self.state[p]["momentum"] for p in self.x.tensors])
         return self._m
 
-    def _join(self, job: Job, about: dict[str, Any], session: dict[str, Any]) -> Peer:
-        """This process as a node, in a part of the store that no other session uses."""
-        about |= {"rule": self.rule, "coupling": self.coupling, "shapes": self._shapes()}
-        return Peer(
-            graph=self.graph,
-            d=self.d,
-            q=self.q,
-            schedule=self.schedule or "auto",
-            wire=self.wire,
-            dtype=str(self.x.dtype),
-            about=about,
-            job=job.part(f"optimizer/{next(_sessions)}"),
-            **session,
-        ).__enter__()
-
     def _identity(self) -> dict[str, Any]:
-        """What a state belongs to."""
+        """The session and node that a state belongs to."""
         return {
             "seed": self._commitment,
             "d": self.d,
@@ -349,27 +327,25 @@ class Cosmo(torch.optim.Optimizer):
         }
 
     def _shapes(self) -> str:
-        """The shapes of all parameters in order: equal d alone would not make coordinates mean the same."""
+        """A hash of the shapes of all parameters: equal d does not imply equal coordinates."""
         text = repr([tuple(tensor.shape) for tensor in self.x.tensors])
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def checked_graph(graph: Graph | None, schedule: str | None, coupling: str) -> Graph:
-    """The graph that fits how this process was started: one node, or as many as there are processes."""
+    """The graph, one node by default, with as many nodes as processes were launched."""
     world = int(os.environ["WORLD_SIZE"]) if is_launched() else 1
     if graph is None and world > 1:
-        raise InputError(
-            f"{world} processes were launched and no graph was given; pass graph=ring({world}), say"
-        )
+        raise InputError(f"{world} processes were launched and no graph was given; pass graph=ring({world})")
     graph = graph or Graph(1, ())
     if not isinstance(graph, Graph):
-        raise InputError(f"graph is a Graph, such as GRAPHS['ring'](4); got {graph!r}")
+        raise InputError(f"graph must be a Graph, such as GRAPHS['ring'](4); got {graph!r}")
     if graph.n != world:
         raise InputError(
-            f"a graph of {graph.n} nodes needs as many processes, got {world}; launch one for each"
+            f"a graph of {graph.n} nodes needs as many processes, got {world}; launch one per node"
         )
     if schedule is not None and graph.n == 1:
-        raise InputError(f"schedule {schedule!r} pairs nodes and there is one; leave it out")
+        raise InputError(f"schedule {schedule!r} pairs nodes, and there is only one; leave it out")
     if schedule is None and coupling != "I":
-        raise InputError(f"coupling {coupling!r} is what pairs share; give a schedule, or leave it out")
+        raise InputError(f"coupling {coupling!r} applies to pairs; give a schedule, or leave it out")
     return graph

@@ -1,4 +1,4 @@
-"""States of many nodes as rows of one tensor: supports read and write them on their device."""
+"""States of many nodes as rows of one tensor, read and written on their device."""
 
 from typing import Any, Self
 
@@ -16,11 +16,11 @@ Owed = tuple[torch.Tensor, torch.Tensor]  # coordinates and values, (rows, q)
 
 
 class Rows(Coordinates):
-    """States (…, n, d) of float32 on a device. A round moves q values of each row over, never d.
+    """States (…, n, d) of float32 on a device. A round copies q values of each row, never d.
 
-    Entries are copied and nothing is computed here, so the bits are those of states in an array. What is put
-    waits with the host until somebody looks: a round's last lines would else keep the device idle. So an
-    array that was put must not be changed afterwards.
+    Nothing is computed here, so the bits equal those of states in an array. Values that are put are buffered
+    on the host until the rows are read, so that the device is not idle at the end of a round. Do not modify
+    an array after putting it.
     """
 
     def __init__(self, x: Values, device: torch.device) -> None:
@@ -34,13 +34,13 @@ class Rows(Coordinates):
         kin.append(self)
         self._arrives = Aside(self.device)  # what is read ahead
         self._coming: Support | None = None
-        self._owed: Support | None = None  # where the last put was, until it is written
-        self._put: Values | None = None  # what was put, until it is where it leaves from
+        self._owed: Support | None = None  # of the last put, until it is written
+        self._put: Values | None = None  # values put, until they are in pinned memory
         self._leaves = Aside(self.device)
 
     @property
     def tensor(self) -> torch.Tensor:
-        """All rows, (rows, d), with what was put."""
+        """All rows, (rows, d), pending values included."""
         if self._owed is not None:
             self._fill()
             self._tensor.scatter_(1, self.places(self._owed), self._leaves.give())
@@ -48,10 +48,10 @@ class Rows(Coordinates):
         return self._tensor
 
     def debt(self, support: Support) -> tuple[torch.Tensor, Owed]:
-        """All rows but for what is owed to them; and that, its values with the host.
+        """All rows without the pending values; and those, on the host.
 
-        Who needs the rows at once may write it himself: that it is written again when somebody looks does no
-        harm. Where nothing is owed, it is what stands on `support` already.
+        A caller may write them itself: writing them again later changes nothing. If none are pending, the
+        values on `support` are returned.
         """
         if self._owed is None:
             self.put(support, self.restrict(support))
@@ -60,29 +60,29 @@ class Rows(Coordinates):
         return self.debt_after(self._owed)
 
     def debt_after(self, support: Support) -> tuple[torch.Tensor, Owed]:
-        """What `debt` will be when values were put on this support; they are in that memory then."""
+        """What `debt` will return once values are put on this support, in the same memory."""
         return self._tensor, (self.places(support), self._leaves.memory)
 
     def restrict(self, support: Support) -> Values:
         """Res_S of every row, shape (…, n, q)."""
         if self._coming is not None and same_draw(self._coming, support):
-            found = self._arrives.array()  # until the next round reads into the same memory
+            found = self._arrives.array()  # valid until the next `read_ahead`
         else:
             found = self.tensor.gather(1, self.places(support)).cpu().numpy()
         return found.reshape(*self.shape[:-1], support.q)
 
     def read_ahead(self, support: Support) -> None:
-        """Begin to bring Res_S of these rows and their kin to the host; nobody waits for it here."""
+        """Start copying Res_S of these rows and their kin to the host, without waiting."""
         if self.device.type != "cuda":
             return
-        now = [(rows, rows.tensor) for rows in self._kin]  # what was put may lie where the next will arrive
+        now = [(rows, rows.tensor) for rows in self._kin]  # pending values may be in the memory read into
         for rows, tensor in now:
             rows._arrives.take(tensor.gather(1, self.places(support)))
             rows._coming = support
 
     def put(self, support: Support, values: Values) -> Self:
         """Write the q entries of every row."""
-        _ = self.tensor, self.places(support)  # what was put before; whether the support fits
+        _ = self.tensor, self.places(support)  # writes pending values; checks the support
         self._put = np.broadcast_to(values, (*self.shape[:-1], support.q)).reshape(-1, support.q)
         self._owed, self._coming = support, None
         return self
@@ -93,7 +93,7 @@ class Rows(Coordinates):
             self._put = None
 
     def zeros_like(self) -> "Rows":
-        """Rows of zeros beside these: their kin, read together with them."""
+        """Rows of zeros, kin of these: both are read together."""
         zeros = object.__new__(Rows)
         zeros._begin(torch.zeros_like(self._tensor), self.places, self._kin)
         return zeros
@@ -108,15 +108,15 @@ class Rows(Coordinates):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         whole: Values = self.tensor.cpu().numpy().reshape(self.shape)
-        return np.array(whole, dtype, copy=copy)  # on the CPU `whole` is the tensor's own memory
+        return np.array(whole, dtype, copy=copy)  # on the CPU `whole` shares the tensor's memory
 
 
 class Places:
-    """Coordinates of supports on the device, for every row. A round asks several times, and may ask ahead."""
+    """Coordinates of supports for every row, on the device; cached for this round and the next."""
 
     def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
         self.shape, self.device = shape, device
-        self._kept: list[tuple[Support, torch.Tensor]] = []  # of this round and the next
+        self._kept: list[tuple[Support, torch.Tensor]] = []
 
     def __call__(self, support: Support) -> torch.Tensor:
         for kept, places in self._kept:
@@ -130,6 +130,6 @@ class Places:
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep what the arrays of a round leave behind, rather than give pages back and ask
-    for them again. glibc does so once it has freed a block as large as this, and no larger than 32 MB."""
+    """Make glibc keep freed pages for the next round, which it does after freeing a block of this size, just
+    below its limit of 32 MB."""
     np.empty(2**25 - 2**16, np.uint8)

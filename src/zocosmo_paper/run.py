@@ -11,11 +11,12 @@ from zocosmo.errors import check_known
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Progress, run_plan
 from zocosmo.log import make_header
+from zocosmo.report.tables import csv_text
 from zocosmo_paper.claim import Claim
 from zocosmo_paper.item import Evidence, Findings, Item
 from zocosmo_paper.items import all_items
 from zocosmo_paper.plans import load_config
-from zocosmo_paper.write import csv_text, write_table, write_text
+from zocosmo_paper.write import write_table, write_text
 
 COLUMNS = ("item", "claim", "paper", "ours", "std", "seeds", "diverged", "verdict", "command")
 SUFFIXES = (".png", ".svg", ".pdf")

@@ -46,6 +46,11 @@ class ContestResult(NamedTuple):
         return [choice for method in zip(*pairs, strict=True) for choice in method]
 
     @property
+    def metrics(self) -> list[str]:
+        """The problem's own metric, and the objective."""
+        return list(dict.fromkeys((self.contest.metric, "objective")))
+
+    @property
     def edges(self) -> set[str]:
         """Methods with a choice at an end of the range of eta."""
         return {c.candidate.label for final in self.finals.values() for c in final.chosen if c.edge}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-from zocosmo.sim.guard import Guard, Seen
 
 from zocosmo.core.message import CODECS
 from zocosmo.log import read_log
@@ -18,6 +17,7 @@ from zocosmo.report.budget import cell
 from zocosmo.report.curves import figure
 from zocosmo.report.stats import Interval, paired_interval
 from zocosmo.report.tables import markdown_lines
+from zocosmo.rounds.guard import Guard, Seen
 
 ARMS = {
     "sst2-i": "edge-local I",

@@ -57,16 +57,12 @@ def from_log(part: "pd.DataFrame", server: bool, kept: Footprint) -> Traits:
     up, down = (
         float(last[column]) / n / rounds if server else float("nan") for column in ("up_bits", "down_bits")
     )
-    return Traits(
-        str(last["method"]),
-        server,
-        kept,
+    waits, bits, queries = (
         float(last["stages"]) / rounds,
         float(last["bits"]) / rounds,
-        up,
-        down,
         float(last["queries"]) / n / rounds,
     )
+    return Traits(str(last["method"]), server, kept, waits, bits, up, down, queries)
 
 
 def start(plan: Plan, trial: Trial) -> Simulation:

@@ -4,6 +4,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,11 +91,8 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
     _write_manifest(folder / "manifest.json", item, plans, how)
     logs = {}
     for name, plan in plans.items():
-        tick(item.name, name, None)
-
-        def told(progress: Progress, name: str = name) -> None:
-            tick(item.name, name, progress)
-
+        told = partial(tick, item.name, name)
+        told(None)
         logs[name] = run_plan(
             plan,
             folder / name,

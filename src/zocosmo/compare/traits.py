@@ -54,14 +54,11 @@ def from_log(part: "pd.DataFrame", server: bool, kept: Footprint) -> Traits:
     """Averages over all rounds of the trial that got furthest."""
     last = part.iloc[int(part["round"].to_numpy().argmax())]
     rounds, n = max(int(last["round"]), 1), int(last["n"])
+    waits, bits = (float(last[column]) / rounds for column in ("stages", "bits"))
     up, down = (
         float(last[column]) / n / rounds if server else float("nan") for column in ("up_bits", "down_bits")
     )
-    waits, bits, queries = (
-        float(last["stages"]) / rounds,
-        float(last["bits"]) / rounds,
-        float(last["queries"]) / n / rounds,
-    )
+    queries = float(last["queries"]) / n / rounds
     return Traits(str(last["method"]), server, kept, waits, bits, up, down, queries)
 
 

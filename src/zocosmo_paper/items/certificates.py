@@ -106,17 +106,10 @@ def long_bound(coupling: str, T: int) -> Rate:
 
 
 def table() -> Table:
-    columns = (
-        "graph",
-        "coupling",
-        "descent condition",
-        "mixing condition",
-        "0.0001 is of it",
-        "0.004 is of it",
-        "bound after 1,600 rounds, zeta 2",
-        "standing still",
-        *(f"says something from round, zeta {zeta:g}" for zeta in ZETAS),
-    )
+    steps = ("descent condition", "mixing condition", "0.0001 is of it", "0.004 is of it")
+    bounds = ("bound after 1,600 rounds, zeta 2", "standing still")
+    speaks = (f"says something from round, zeta {zeta:g}" for zeta in ZETAS)
+    columns = ("graph", "coupling", *steps, *bounds, *speaks)
     title = "Largest certified steps, and what the bound says at eta = 0.0001"
     first = min(place.bound(zeta).horizon or ROUNDS for place in PLACES for zeta in ZETAS)
     notes = (
@@ -129,16 +122,11 @@ def table() -> Table:
 def _row(place: GraphCoupling) -> list[str]:
     small, large, bound = place.certificate(CERTIFIED), place.certificate(PRACTICAL), place.bound(2.0)
     horizons = [place.bound(zeta).horizon for zeta in ZETAS]
-    return [
-        place.graph,
-        place.coupling,
-        *(f"{limit:.4g}" for limit in small.limits),
-        f"{small.ratio:.3g}",
-        f"{large.ratio:.3g}",
-        f"{bound.total:.4g}",
-        f"{bound.ceiling:.4g}",
-        *("never" if first is None else f"{first}" for first in horizons),
-    ]
+    limits = [f"{limit:.4g}" for limit in small.limits]
+    ratios = [f"{each.ratio:.3g}" for each in (small, large)]
+    bounds = [f"{value:.4g}" for value in (bound.total, bound.ceiling)]
+    speaks = ["never" if first is None else f"{first}" for first in horizons]
+    return [*place, *limits, *ratios, *bounds, *speaks]
 
 
 ITEMS = [

@@ -1,6 +1,6 @@
 """Bits per node and round against the number of nodes, for the left panel of the figure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 
 from zocosmo.planner.costs import METHODS, traffic
@@ -24,7 +24,7 @@ def sweep(out: Outlook, family: Family | None = None) -> dict[str, list[tuple[in
     sizes = sorted({round(2 * (last / 2) ** (k / (POINTS - 1))) for k in range(POINTS)} | around)
     sent = {method: [(n, Fraction(n - 1)) for n in sizes] for method in ("flood", "marina_type")}
     sent["edge_local"] = [(n, Fraction(1)) for n in sizes]
-    near = list(_degrees(out, family, sizes))
+    near = _degrees(out, family, sizes)
     lines = {}
     for method in METHODS:
         message = traffic(out.setting, out.q, out.net, out.pairs, method).message
@@ -32,7 +32,7 @@ def sweep(out: Outlook, family: Family | None = None) -> dict[str, list[tuple[in
     return lines
 
 
-def _degrees(out: Outlook, family: Family | None, sizes: list[int]) -> Iterable[tuple[int, Fraction]]:
+def _degrees(out: Outlook, family: Family | None, sizes: list[int]) -> list[tuple[int, Fraction]]:
     kind = out.net.graph.name
     if kind in DEGREES:
         return [(n, DEGREES[kind](n)) for n in sizes]

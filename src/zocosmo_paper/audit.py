@@ -176,10 +176,9 @@ def audit(plan: Plan, *, rounds: int = 10) -> Iterator[PlacementVerdict]:
         yield compare(trial, "one copy", one, one)
         yield compare(trial, f"{COPIES} copies", one, play(plan, replace(run, problem=placed), last))
         yield compare(trial, "again", one, play(plan, replace(run, problem=told), last))
-        look = [last // 2]
-        yield compare(
-            trial, f"measured at {look[0]}", one, play(plan, replace(run, problem=told), last, look)
-        )
+        half = last // 2
+        more = play(plan, replace(run, problem=told), last, half)
+        yield compare(trial, f"measured at {half}", one, more)
 
 
 def told_of(trial: Trial) -> Told:
@@ -205,14 +204,14 @@ def copied(subject: Subject) -> Subject:
     return twin
 
 
-def play(plan: Plan, run: Run, last: int, looks: Sequence[int] = ()) -> Trajectory:
-    """Run to the end; compare measures of both ends, and also evaluate at `looks`."""
+def play(plan: Plan, run: Run, last: int, look: int | None = None) -> Trajectory:
+    """Run to the end; keep the measures of both ends, and also evaluate at round `look`."""
     sim = Simulation([run], wire=plan.wire, dtype=plan.dtype, bound=plan.diverged_above)
     measured: dict[str, bytes] = {}
     for t in range(last + 1):
         if t in (0, last):
             measured |= _bytes(sim.checkpoint())
-        elif t in looks:
+        elif t == look:
             sim.checkpoint()
         if t < last:
             sim.round()

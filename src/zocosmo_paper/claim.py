@@ -19,13 +19,7 @@ from zocosmo.report.budget import Cell
 from zocosmo.report.stats import paired_interval
 
 WITHIN, ORDERING, NO, NOT_RUN = VERDICTS = ("within", "ordering", "no", "not run")
-SCALES = {
-    "": Fraction(1),
-    "K": Fraction(10**3),
-    "M": Fraction(10**6),
-    "G": Fraction(10**9),
-    "%": Fraction(1, 100),
-}
+SCALES: dict[str, int | Fraction] = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "%": Fraction(1, 100)}
 
 
 class Printed(NamedTuple):
@@ -66,15 +60,11 @@ def figure(
     """Our mean over seeds against a printed one. `ordered`: whether the ordering it supports holds."""
     count = len(values)
     mean = math.fsum(values.values()) / count if count else math.nan
-    spread = (
-        math.sqrt(math.fsum((v - mean) ** 2 for v in values.values()) / (count - 1))
-        if count > 1
-        else math.nan
-    )
+    squares = math.fsum((value - mean) ** 2 for value in values.values())
+    spread = math.sqrt(squares / (count - 1)) if count > 1 else math.nan
     off = abs(mean - printed.mean)
-    error = math.sqrt(
-        sum(s * s / n for s, n in ((printed.std, printed.seeds), (spread, count)) if n and s == s)
-    )
+    both = (printed.std, printed.seeds), (spread, count)
+    error = math.sqrt(sum(s * s / n for s, n in both if n and s == s))
     near = off <= printed.std or off <= 2 * error
     verdict = WITHIN if near else ORDERING if ordered else NO
     return Claim(words, str(printed), mean, verdict, spread, count, diverged, note=note)
@@ -87,17 +77,7 @@ def order(
     at = paired_interval(better, worse)
     verdict = ORDERING if at.high < 0 else NO
     note = f"{at.wins} of {at.pairs} pairs"
-    return Claim(
-        words,
-        paper,
-        at.difference,
-        verdict,
-        seeds=at.pairs,
-        diverged=diverged,
-        low=at.low,
-        high=at.high,
-        note=note,
-    )
+    return Claim(words, paper, at.difference, verdict, math.nan, at.pairs, diverged, at.low, at.high, note)
 
 
 def ends_below(words: str, paper: str, lower: Cell, higher: Cell) -> Claim:
@@ -117,16 +97,13 @@ def below(words: str, limit: str, values: Mapping[str, float], *, diverged: int 
     >>> below("a gap", "0.004", {"1": 0.001, "2": 0.003}).verdict, below("a gap", "0.004", {"1": 0.1}).verdict
     ('within', 'no')
     """
-    claim = figure(words, Printed(float(limit)), values, diverged=diverged, note=note)._replace(
-        paper=f"below {limit}"
-    )
+    claim = figure(words, Printed(float(limit)), values, diverged=diverged, note=note)
+    claim = claim._replace(paper=f"below {limit}")
     if claim.ours < float(limit):
         return claim._replace(verdict=WITHIN)
-    return (
-        claim._replace(note=note or "above it by less than 2 standard errors")
-        if claim.verdict == WITHIN
-        else claim
-    )
+    if claim.verdict == WITHIN:
+        return claim._replace(note=note or "above it by less than 2 standard errors")
+    return claim
 
 
 def constant(words: str, printed: str, value: Fraction | float, *, note: str = "") -> Claim:

@@ -15,8 +15,7 @@ from zocosmo_paper.item import Evidence, Findings, Item, Table
 
 QWEN = "Qwen/Qwen2-7B"
 D = 2_523_136  # rank 8 on its query and value projections
-NEEDS = "a model"
-PERCENT = ("accuracy",)  # printed in per cent; more is better
+PERCENT = "accuracy"  # printed in per cent; more is better
 
 
 class At(NamedTuple):
@@ -24,10 +23,31 @@ class At(NamedTuple):
 
     graph: str
     method: str
-    metric: str = "accuracy"
+    metric: str = PERCENT
     bits: int | None = None
     round: int | None = None
     config: int = 0
+
+    def values(self, logs: Sequence[Any]) -> tuple[dict[str, float], int]:
+        """Values by seed in the paper's units, and the number of diverged runs; empty if the log has none."""
+        log = logs[self.config]
+        part = log[(log["graph"] == self.graph) & (log["method"] == self.method)]
+        if self.round is not None:
+            part = part[part["round"] == self.round]
+        if not len(part):
+            return {}, 0
+        found = cell(part, self.bits, "disagreement" if self.metric == "rms" else self.metric)
+        return {seed: self._in_units(value) for seed, value in found.values.items()}, found.diverged
+
+    def _in_units(self, value: float) -> float:
+        if self.metric == "rms":
+            return math.sqrt(value / D)
+        return 100 * value if self.metric == PERCENT else value
+
+    @property
+    def missing(self) -> str:
+        place = "" if self.round is None else f"round {self.round} of "
+        return f"the log has no {place}{self.method} on {self.graph}"
 
 
 class Mean(NamedTuple):
@@ -40,8 +60,24 @@ class Mean(NamedTuple):
     seeds: int = 5
 
     @property
+    def paper(self) -> str:
+        return str(self.printed)
+
+    @property
     def printed(self) -> Printed:
         return Printed(self.mean, self.std, self.seeds)
+
+    @property
+    def places(self) -> tuple[At, ...]:
+        return (self.at,)
+
+    def judge(self, logs: Sequence[Any], model: str) -> Claim:
+        if model != QWEN:
+            return unknown(self.words, self.paper, f"printed for {QWEN}; this is {model}")
+        found, lost = self.at.values(logs)
+        if not found:
+            return unknown(self.words, self.paper, self.at.missing)
+        return figure(self.words, self.printed, found, diverged=lost)
 
 
 class Order(NamedTuple):
@@ -52,6 +88,19 @@ class Order(NamedTuple):
     better: At
     worse: At
 
+    @property
+    def places(self) -> tuple[At, ...]:
+        return self.better, self.worse
+
+    def judge(self, logs: Sequence[Any], model: str) -> Claim:
+        found = [at.values(logs) for at in self.places]
+        for at, (values, _) in zip(self.places, found, strict=True):
+            if not values:
+                return unknown(self.words, self.paper, at.missing)
+        sign = -1 if self.better.metric == PERCENT else 1  # for `order`, less is better
+        a, b = ({seed: sign * value for seed, value in values.items()} for values, _ in found)
+        return order(self.words, self.paper, a, b, diverged=sum(lost for _, lost in found))
+
 
 class ModelStudy(NamedTuple):
     """The claims of a table or figure, its configs, and the command that runs them."""
@@ -60,72 +109,24 @@ class ModelStudy(NamedTuple):
     title: str
     labels: tuple[str, ...]
     claimed: str
-    configs: tuple[str, ...]
-    numbers: tuple[Mean, ...] = ()
-    orders: tuple[Order, ...] = ()
-    command: str = ""  # if not one that runs configs
+    claims: tuple[Mean | Order, ...]
+    configs: tuple[str, ...] = ()
     ours: Mapping[str, str] = {}
+    command: str = ""  # if not one that runs configs
 
     def item(self) -> Item:
         configs = tuple(f"model/{name}" for name in self.configs)
-        run = f"zocosmo run configs/model/{self.configs[0]}.yaml" if self.configs else ""
-        found = partial(find, self, self.command or f"{run} --set problem.model=NAME")
-        return Item(
-            self.name, self.title, self.labels, self.claimed, found, configs, dict(self.ours), needs=NEEDS
-        )
+        command = self.command or f"zocosmo run configs/{configs[0]}.yaml --set problem.model=NAME"
+        found = partial(find, self, command)
+        return Item(self.name, self.title, self.labels, self.claimed, found, configs, self.ours, "a model")
 
 
 def find(study: ModelStudy, command: str, evidence: Evidence) -> Findings:
     """All claims of a study, with a table if anything was run."""
     if not evidence.logs:
-        note = f"run: {command}"
-        claims = [unknown(number.words, str(number.printed), note) for number in study.numbers]
-        return Findings([*claims, *(unknown(each.words, each.paper, note) for each in study.orders)])
-    logs = [evidence.logs[f"model/{name}"] for name in study.configs]
-    claims = [_number(number, logs, evidence.model) for number in study.numbers]
-    claims += [_order(each, logs) for each in study.orders]
+        return Findings([unknown(each.words, each.paper, f"run: {command}") for each in study.claims])
+    logs = list(evidence.logs.values())
+    claims = [each.judge(logs, evidence.model) for each in study.claims]
     rows = [(claim.words, claim.paper, ours_text(claim), claim.verdict) for claim in claims]
     columns = ("claim", "paper, Qwen2-7B", f"ours, {evidence.model}", "verdict")
     return Findings(claims, [Table(study.name, study.title, columns, rows)])
-
-
-def _number(number: Mean, logs: Sequence[Any], model: str) -> Claim:
-    if model != QWEN:
-        return unknown(number.words, str(number.printed), f"printed for {QWEN}; this is {model}")
-    found, lost = values(number.at, logs)
-    if not found:
-        return unknown(number.words, str(number.printed), _missing(number.at))
-    return figure(number.words, number.printed, found, diverged=lost)
-
-
-def _order(claim: Order, logs: Sequence[Any]) -> Claim:
-    better, lost = values(claim.better, logs)
-    worse, lost_too = values(claim.worse, logs)
-    if not better or not worse:
-        return unknown(claim.words, claim.paper, _missing(claim.worse if better else claim.better))
-    sign = -1 if claim.better.metric in PERCENT else 1  # for `order`, less is better
-    a, b = ({seed: sign * value for seed, value in each.items()} for each in (better, worse))
-    return order(claim.words, claim.paper, a, b, diverged=lost + lost_too)
-
-
-def values(at: At, logs: Sequence[Any]) -> tuple[dict[str, float], int]:
-    """Values by seed in the paper's units, and the number of diverged runs; empty if the log has none."""
-    log = logs[at.config]
-    part = log[(log["graph"] == at.graph) & (log["method"] == at.method)]
-    if at.round is not None:
-        part = part[part["round"] == at.round]
-    if not len(part):
-        return {}, 0
-    found = cell(part, at.bits, "disagreement" if at.metric == "rms" else at.metric)
-    return {seed: _in_units(at.metric, value) for seed, value in found.values.items()}, found.diverged
-
-
-def _in_units(metric: str, value: float) -> float:
-    if metric == "rms":
-        return math.sqrt(value / D)
-    return 100 * value if metric in PERCENT else value
-
-
-def _missing(at: At) -> str:
-    place = "" if at.round is None else f"round {at.round} of "
-    return f"the log has no {place}{at.method} on {at.graph}"

@@ -184,12 +184,11 @@ def _table(table: Table, name: str) -> str:
 
 
 def _cells(row: Sequence[str]) -> Iterable[str]:
-    for k, text in enumerate(row):
-        if k == 0:
-            yield f'<th scope="row">{escape(text)}</th>'
-        else:
-            kind = ' class="num"' if text[:1].isdigit() or text[:1] in "-−+±(≥≤≈" else ""
-            yield f"<td{kind}>{escape(text)}</td>"
+    first, *rest = row
+    yield f'<th scope="row">{escape(first)}</th>'
+    for text in rest:
+        kind = ' class="num"' if text[:1].isdigit() or text[:1] in "-−+±(≥≤≈" else ""
+        yield f"<td{kind}>{escape(text)}</td>"
 
 
 def _figure(picture: Picture, folder: Path, at: Path) -> str:

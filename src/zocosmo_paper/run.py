@@ -4,6 +4,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +12,12 @@ from zocosmo.errors import check_known
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Progress, run_plan
 from zocosmo.log import make_header
+from zocosmo.report.tables import csv_text
 from zocosmo_paper.claim import Claim
 from zocosmo_paper.item import Evidence, Findings, Item
 from zocosmo_paper.items import all_items
 from zocosmo_paper.plans import load_config
-from zocosmo_paper.write import csv_text, write_table, write_text
+from zocosmo_paper.write import write_table, write_text
 
 COLUMNS = ("item", "claim", "paper", "ours", "std", "seeds", "diverged", "verdict", "command")
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -89,11 +91,8 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
     _write_manifest(folder / "manifest.json", item, plans, how)
     logs = {}
     for name, plan in plans.items():
-        tick(item.name, name, None)
-
-        def told(progress: Progress, name: str = name) -> None:
-            tick(item.name, name, progress)
-
+        told = partial(tick, item.name, name)
+        told(None)
         logs[name] = run_plan(
             plan,
             folder / name,

@@ -5,17 +5,19 @@ is below 0, `open` if it contains 0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-from zocosmo.sim.guard import Guard, Seen
 
 from zocosmo.core.message import CODECS
 from zocosmo.log import read_log
 from zocosmo.report.budget import cell
 from zocosmo.report.curves import figure
 from zocosmo.report.stats import Interval, paired_interval
+from zocosmo.report.tables import markdown_lines
+from zocosmo.rounds.guard import Guard, Seen
 
 ARMS = {
     "sst2-i": "edge-local I",
@@ -30,17 +32,25 @@ ARMS = {
     "sst2-paper": "the paper's recipe",
 }
 Q, D = 8192, {"sst2": 460_800, "qnli": 540_672}
-MOMENTUM = {  # by claim: the run with momentum 0.9, the run without
-    "SST-2: momentum 0.9 beats none at the same η": ("sst2-i", "sst2-core"),
-    "SST-2: momentum 0.9 beats none at the same first step": ("sst2-i", "sst2-core-tenth"),
-    "SST-2: momentum 0.9 beats none, the probe's η for each": ("sst2-i", "sst2-core-own"),
-    "SST-2: momentum 0.9 beats none, the probe's η for each, 1,540 rounds": (
-        "sst2-i-1540",
-        "sst2-core-own-1540",
-    ),
-    "QNLI: momentum 0.9 beats none at the same η": ("qnli-i", "qnli-core"),
-    "QNLI: momentum 0.9 beats none, the probe's η for each": ("qnli-i", "qnli-core-own"),
-}
+BEATS = """
+SST-2, eight nodes: I beats G | sst2-i-8 | sst2-g-8
+SST-2, eight nodes: S beats G | sst2-s-8 | sst2-g-8
+SST-2: eight nodes beat four in 770 rounds (I) | sst2-i-8 | sst2-i
+QNLI: eight nodes in 76 rounds beat four in 150 (I) | qnli-i-8 | qnli-i
+QNLI: the probe's settings in float32 beat those by hand in tf32 | qnli-i | qnli-i-tf32
+SST-2: edge-local I beats global support at equal rounds | sst2-i | sst2-global@sst2-i
+SST-2: momentum 0.9 beats none at the same η | sst2-i | sst2-core
+SST-2: momentum 0.9 beats none at the same first step | sst2-i | sst2-core-tenth
+SST-2: momentum 0.9 beats none, the probe's η for each | sst2-i | sst2-core-own
+SST-2: momentum 0.9 beats none, the probe's η for each, 1,540 rounds | sst2-i-1540 | sst2-core-own-1540
+QNLI: momentum 0.9 beats none at the same η | qnli-i | qnli-core
+QNLI: momentum 0.9 beats none, the probe's η for each | qnli-i | qnli-core-own
+SST-2: 1,540 rounds beat 770 | sst2-i-1540 | sst2-i
+SST-2: a larger step, η = 8e-3, beats the probe's in 770 rounds (I) | sst2-i-large | sst2-i
+SST-2: with it, S beats G | sst2-s-large | sst2-g-large
+SST-2: with it, I beats global support at equal rounds | sst2-i-large | sst2-global-large
+SST-2: with it and no guard, 1,540 rounds beat 770 | sst2-i-1540-large | sst2-i-large
+"""  # claim, the better run, the worse one; a@b: run a at the last round of b
 
 Values = Mapping[str, float]  # by seed
 
@@ -86,8 +96,10 @@ class ModelLogs:
         return float(self.rows(name)["bits"].max()) * plain / indexed
 
     def beats(self, words: str, better: str, worse: str) -> PairedClaim:
-        """That one run ends with more accuracy than another."""
-        return claim(words, self.accuracy(better), self.accuracy(worse))
+        """That one run ends with more accuracy than another; of `a@b`, run a at the last round of b."""
+        name, _, other = worse.partition("@")
+        last = int(self.rows(other)["round"].max()) if other else None
+        return claim(words, self.accuracy(better), self.accuracy(name, round_at=last))
 
     def claims(self) -> Iterator[PairedClaim]:
         for task, name in (("SST-2", "sst2"), ("QNLI", "qnli")):
@@ -99,11 +111,8 @@ class ModelLogs:
             yield self.beats(f"{task}: I beats S (the paper: −1.86, open)", f"{name}-i", f"{name}-s")
             eight = ("i-8",) if name == "sst2" else ()  # QNLI has too few checkpoints for budgets between
             yield from self._costs(f"{task}, eight nodes", name, eight, "-8")
-        yield self.beats("SST-2, eight nodes: I beats G", "sst2-i-8", "sst2-g-8")
-        yield self.beats("SST-2, eight nodes: S beats G", "sst2-s-8", "sst2-g-8")
-        yield self.beats("SST-2: eight nodes beat four in 770 rounds (I)", "sst2-i-8", "sst2-i")
-        yield self.beats("QNLI: eight nodes in 76 rounds beat four in 150 (I)", "qnli-i-8", "qnli-i")
-        yield from self._steps()
+        for line in BEATS.strip().splitlines():
+            yield self.beats(*line.split(" | "))
 
     def _costs(self, task: str, name: str, arms: Sequence[str], nodes: str = "") -> Iterator[PairedClaim]:
         """Whether I learns, and what cheaper messages are worth."""
@@ -118,63 +127,35 @@ class ModelLogs:
         shared = self.accuracy(f"{name}-global{nodes}", bits=float(self.rows(ours)["bits"].max()))
         yield claim(f"{task}: edge-local I beats global support at equal bits", final, shared)
 
-    def _steps(self) -> Iterator[PairedClaim]:
-        """Steps, momentum, rounds and precision."""
-        words = "QNLI: the probe's settings in float32 beat those by hand in tf32"
-        yield self.beats(words, "qnli-i", "qnli-i-tf32")
-        last = int(self.rows("sst2-i")["round"].max())
-        shared = self.accuracy("sst2-global", round_at=last)
-        words = "SST-2: edge-local I beats global support at equal rounds"
-        yield claim(words, self.accuracy("sst2-i"), shared)
-        for words, (with_momentum, without) in MOMENTUM.items():
-            yield self.beats(words, with_momentum, without)
-        yield self.beats("SST-2: 1,540 rounds beat 770", "sst2-i-1540", "sst2-i")
-        words = "SST-2: a larger step, η = 8e-3, beats the probe's in 770 rounds (I)"
-        yield self.beats(words, "sst2-i-large", "sst2-i")
-        yield self.beats("SST-2: with it, S beats G", "sst2-s-large", "sst2-g-large")
-        words = "SST-2: with it, I beats global support at equal rounds"
-        yield self.beats(words, "sst2-i-large", "sst2-global-large")
-        words = "SST-2: with it and no guard, 1,540 rounds beat 770"
-        yield self.beats(words, "sst2-i-1540-large", "sst2-i-large")
-
     def tables(self) -> str:
         return f"{self._arms_table()}\n\n{self._claims_table()}\n\n{self._guard_line()}\n"
 
     def _arms_table(self) -> str:
-        lines = [
-            "| run | rounds | Mbit per node | accuracy at the start | at the end | std | cut by the guard |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-        ]
+        header = "run", "rounds", "Mbit per node", "accuracy at the start", "at the end", "std"
+        rows = []
         for path in sorted(self.folder.glob("*.csv")):
             log = self.rows(path.stem)
             end, start = cell(log, None, "accuracy"), cell(log[log["round"] == 0], None, "accuracy")
-            about = f"{log['round'].max():,} | {log['bits'].max() / 1e6:.1f}"
-            found = f"{100 * start.mean:.1f} % | {100 * end.mean:.1f} % | {100 * end.std:.1f}"
-            lines.append(f"| {path.stem} | {about} | {found} | {cut(log)} |")
-        return "\n".join(lines)
+            about = path.stem, f"{log['round'].max():,}", f"{log['bits'].max() / 1e6:.1f}"
+            found = f"{100 * start.mean:.1f} %", f"{100 * end.mean:.1f} %", f"{100 * end.std:.1f}"
+            rows.append([*about, *found, cut(log)])
+        return table([*header, "cut by the guard"], rows)
 
     def _claims_table(self) -> str:
-        lines = [
-            "| claim | points of accuracy | 95 % interval | seeds | verdict |",
-            "| --- | --- | --- | --- | --- |",
-        ]
+        rows = []
         for found in self.claims():
             at = found.interval
-            span = f"[{100 * at.low:+.2f}, {100 * at.high:+.2f}] | {at.pairs}"
-            lines.append(f"| {found.words} | {100 * at.difference:+.2f} | {span} | {found.verdict} |")
-        return "\n".join(lines)
+            span = f"[{100 * at.low:+.2f}, {100 * at.high:+.2f}]"
+            rows.append([found.words, f"{100 * at.difference:+.2f}", span, str(at.pairs), found.verdict])
+        return table(["claim", "points of accuracy", "95 % interval", "seeds", "verdict"], rows)
 
     def _guard_line(self) -> str:
         """When the guard would first have dropped the step in the run without one, by seed."""
         first = []
         for _, run in self.rows("sst2-i-1540-large").groupby("seed", sort=False):
             seen = [Seen(*pair) for pair in zip(run["norm"], run["local"], strict=True)]
-            drops = [
-                int(t)
-                for t, a, b in zip(run["round"].iloc[1:], seen, seen[1:], strict=False)
-                if Guard().factor(a, b) < 1
-            ]
-            first.append(f"{drops[0]:,}")
+            pairs = zip(run["round"].iloc[1:], pairwise(seen), strict=True)
+            first.append(f"{next(int(t) for t, pair in pairs if Guard().factor(*pair) < 1):,}")
         dropped = f"would first have dropped the step at rounds {', '.join(first)}"
         return f"The guard's rule, on the checkpoints of sst2-i-1540-large, {dropped}."
 
@@ -185,6 +166,10 @@ class ModelLogs:
         ]
         numbered = [frame.assign(trial=frame["trial"] + 100 * k) for k, frame in enumerate(frames)]
         figure(pd.concat(numbered, ignore_index=True), to, x="bits", metric="accuracy", budgets=[])
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(markdown_lines([header, ["---"] * len(header), *rows]))
 
 
 def claim(words: str, a: Values, b: Values) -> PairedClaim:

@@ -1,48 +1,31 @@
 """A table as Markdown, CSV and LaTeX."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from zocosmo.files import replace_file
-from zocosmo.report.tables import tex
+from zocosmo.report.tables import csv_text, latex_lines, markdown_lines, tex
 from zocosmo_paper.item import Table
 
 
 def write_table(folder: Path, table: Table) -> None:
     """Write NAME.md, NAME.csv and NAME.tex; equal cells give equal bytes."""
-    texts = {".md": as_markdown(table), ".csv": as_csv(table), ".tex": as_latex(table)}
-    for suffix, text in texts.items():
-        write_text(folder / f"{table.name}{suffix}", text)
+    for suffix, text in ((".md", as_markdown), (".csv", as_csv), (".tex", as_latex)):
+        write_text(folder / f"{table.name}{suffix}", text(table))
 
 
 def as_markdown(table: Table) -> str:
-    lines = [f"**{table.title}**", "", _line(table.columns), _line(["---"] * len(table.columns))]
-    lines += [_line(row) for row in table.rows]
-    return "\n".join([*lines, *(["", table.notes] if table.notes else [])]) + "\n"
+    lines = markdown_lines([table.columns, ["---"] * len(table.columns), *table.rows])
+    notes = ["", table.notes] if table.notes else []
+    return "\n".join([f"**{table.title}**", "", *lines, *notes]) + "\n"
 
 
 def as_csv(table: Table) -> str:
     return csv_text([table.columns, *table.rows])
 
 
-def csv_text(rows: Iterable[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
-
-
 def as_latex(table: Table) -> str:
-    body = [" & ".join(map(tex, row)) + r" \\" for row in table.rows]
-    head = " & ".join(map(tex, table.columns)) + r" \\"
-    wide = "l" * len(table.columns)
-    above = [rf"\begin{{tabular}}{{{wide}}}", r"\toprule", head, r"\midrule"]
-    return "\n".join([*above, *body, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    header, *rows = ([*map(tex, row)] for row in (table.columns, *table.rows))
+    return "\n".join([*latex_lines(header, rows, "l" * len(header)), ""])
 
 
 def write_text(to: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from zocosmo.experiments.run import run_plan
 from zocosmo_paper.item import Evidence
 from zocosmo_paper.items import constants
-from zocosmo_paper.items.constants import OPERATORS, Fact, beside, both, check, exactly
+from zocosmo_paper.items.constants import OPERATORS, Fact, beside, check, exactly
 from zocosmo_paper.plans import load_config
 
 NOTHING = Evidence({}, None, Path("nowhere"))
@@ -58,7 +58,7 @@ def test_another_printed_number_would_be_told(printed):
 def test_a_sign_is_shown_and_softens_nothing():
     row = Fact("a bound", "341.6K", 341_657, sign="≥")
     assert check([row])[0][1:4] == ("≥ 341.6K", 341_657.0, "no")
-    assert both(row) == "≥ 341.6K / 341,657"
+    assert row.both == "≥ 341.6K / 341,657"
 
 
 def test_tables_have_the_paper_beside_ours():

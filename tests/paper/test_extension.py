@@ -6,13 +6,13 @@ from quadratics import evidence_of, made, short, verdicts
 from zocosmo_paper.items import extension
 from zocosmo_paper.items.extension import (
     CONFIG,
+    GROUPS,
     LABELLED,
     MATCHED,
     PRINTED,
     UPDATES,
     find,
     first_updates,
-    groups,
     matched_step,
     noise_floor,
     same_step,
@@ -33,7 +33,7 @@ def found():
 def cells(turned=False):
     """Finals with every ordering that the paper claims; `turned`: with none of them."""
     made_of = {}
-    for graph, omega, zeta, eta0 in groups():
+    for graph, omega, zeta, eta0 in GROUPS:
         for update in UPDATES:
             for coupling in COUPLINGS:
                 spot = update.spot(graph, coupling, zeta=zeta, omega=omega, eta0=eta0)

@@ -8,7 +8,7 @@ import pytest
 
 from zocosmo_paper.item import Evidence
 from zocosmo_paper.items.models import DIAGNOSTICS, ITEMS, MATCHING, SCHEDULING, SHORT, STUDIES, TOPOLOGY
-from zocosmo_paper.model import QWEN, At, D, values
+from zocosmo_paper.model import QWEN, At, D
 from zocosmo_paper.plans import config_text
 from zocosmo_paper.run import reproduce
 
@@ -21,7 +21,7 @@ SETTINGS = [
 
 def log_of(study, accuracy):
     """A log with one row at every place of a study; `accuracy` of seed s by method."""
-    places = dict.fromkeys(at for order in study.orders for at in (order.better, order.worse))
+    places = dict.fromkeys(at for claim in study.claims for at in claim.places)
     spots = dict.fromkeys((at.graph, at.method) for at in places)
     rows = [
         {"trial": 5 * k + s, "problem": "llm", "graph": graph, "method": method, "seed": str(s), "round": 100,
@@ -73,8 +73,8 @@ def test_a_log_without_a_place_says_so():
 def test_units_are_the_papers():
     """Accuracy in per cent; RMS is √(disagreement / d) = √4."""
     logs = list(log_of(TOPOLOGY, lambda method, s: 0.5).values())
-    assert set(values(At("ring n=4", "cosmo"), logs)[0].values()) == {50.0}
-    assert set(values(At("ring n=4", "cosmo", "rms"), logs)[0].values()) == {2.0}
+    assert set(At("ring n=4", "cosmo").values(logs)[0].values()) == {50.0}
+    assert set(At("ring n=4", "cosmo", "rms").values(logs)[0].values()) == {2.0}
 
 
 def test_a_tiny_model_runs_a_study_to_its_verdicts(tmp_path):

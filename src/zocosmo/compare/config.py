@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from zocosmo.compare.contest import Candidate, Comparison, Contest
-from zocosmo.compare.grid import candidates, check_mu
+from zocosmo.compare.grid import candidates, check_mu, wrong
 from zocosmo.errors import check_whole
-from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, place
+from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys
 from zocosmo.experiments.plan import KEYS as PLAN_KEYS
 from zocosmo.experiments.plan import spread_seeds
 
@@ -68,9 +68,8 @@ def _tune(config: Config, given: dict[str, Any], seeds: Sequence[Any]) -> dict[s
         raise config.fail((*where, "seeds"), "tune.seeds is empty; list at least one")
     both = [seed for seed in tune["seeds"] if str(seed) in set(map(str, seeds))]
     if both:
-        raise config.fail(
-            (*where, "seeds"), f"seed {both[0]} is also a seed of the study; tune on others, such as 101, 102"
-        )
+        reason = f"seed {both[0]} is also a seed of the study; tune on others, such as 101, 102"
+        raise config.fail((*where, "seeds"), reason)
     at(config, (*where, "settings"), check_whole, "tune.settings", tune["settings"], 1, MOST_SETTINGS)
     return tune
 
@@ -83,15 +82,15 @@ def _contest(
     if not problem or not all(c.isalnum() or c in "-_ " for c in problem):
         raise config.fail(where, f"names of problems may have letters, digits, - and _, got {problem!r}")
     refuse_lists(config, where, spec)
-    metric = check_fields(config, where, {"metric": spec.pop("metric", "objective")}, {"metric": (str, ...)})
+    metric = spec.pop("metric", "objective")
+    check_fields(config, where, {"metric": metric}, {"metric": (str, ...)})
     own = {
         key: by_problem(config, (key,), top[key], BY_PROBLEM[key][0], problem, names) for key in BY_PROBLEM
     }
     budgets, queries, mu = (own.pop(key) for key in ("budgets", "queries", "mu"))
     if not budgets:
-        raise config.fail(
-            ("budgets", problem), f"budgets of {problem} are empty; give at least one, in bits per node"
-        )
+        reason = f"budgets of {problem} are empty; give at least one, in bits per node"
+        raise config.fail(("budgets", problem), reason)
     for key, number in (*(("budgets", bits) for bits in budgets), ("queries", queries)):
         if number is not None:
             at(config, (key, problem), check_whole, f"{key} of {problem}", number, 1)
@@ -101,21 +100,11 @@ def _contest(
     passed = {key: top[key] for key in AS_IN_PLANS if (key,) in config.lines}
     base = {"problem": spec, "graphs": [top["graph"]], "budgets": sorted(set(budgets)), **given, **passed}
     etas = by_problem(config, ("tune", "eta"), tune["eta"], list[float], problem, names)
-    found = tuple(
-        candidates(config, top["methods"], problem, names, mu=mu, eta=etas, settings=tune["settings"])
-    )
+    settings = tune["settings"]
+    found = tuple(candidates(config, top["methods"], problem, names, mu=mu, eta=etas, settings=settings))
     _check_labels(config, problem, found)
-    return Contest(
-        problem,
-        metric["metric"],
-        tune["by"] or metric["metric"],
-        tuple(base["budgets"]),
-        queries,
-        found,
-        config,
-        base,
-        f"{name}: {problem}",
-    )
+    by, title = tune["by"] or metric, f"{name}: {problem}"
+    return Contest(problem, metric, by, tuple(base["budgets"]), queries, found, config, base, title)
 
 
 def by_problem(
@@ -133,20 +122,16 @@ def refuse_lists(config: Config, where: Where, given: Mapping[str, Any]) -> None
     """Refuse lists where a plan would expand them."""
     for key, value in given.items():
         if isinstance(value, list):
-            inside = (*where, key)
-            raise config.fail(
-                inside, f"{place(inside)} is a list, {value}; give one value (a method tunes under tune)"
-            )
+            reason = f"is a list, {value}; give one value (a method tunes under tune)"
+            raise wrong(config, (*where, key), reason)
 
 
 def _check_labels(config: Config, problem: str, found: Sequence[Candidate]) -> None:
     seen: set[str] = set()
     for candidate in found:
-        where = ("methods", candidate.number)
         if candidate.label in seen:
-            raise config.fail(
-                where, f"two methods on {problem} are both called {candidate.label!r}; give one a label"
-            )
+            reason = f"two methods on {problem} are both called {candidate.label!r}; give one a label"
+            raise config.fail(("methods", candidate.number), reason)
         seen.add(candidate.label)
     if not found:
         raise config.fail(("methods",), f"no method is left for {problem}; change only:")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from zocosmo.compare.contest import Candidate, Setting
+from zocosmo.errors import ConfigError
 from zocosmo.experiments.config import Config, Where, check_fields, check_keys, place
 from zocosmo.experiments.plan import method_fields
 from zocosmo.methods import METHODS
@@ -22,6 +23,11 @@ OWN_KEYS: dict[str, tuple[Any, Any]] = {  # keys of an entry besides its method'
     "on": (dict[str, dict[str, Any]], {}),
     "tune": (dict[str, list[Any]], {}),
 }
+
+
+def wrong(config: Config, where: Where, reason: str) -> ConfigError:
+    """An error about an entry, which its text begins with."""
+    return config.fail(where, f"{place(where)} {reason}")
 
 
 def candidates(
@@ -51,10 +57,8 @@ def candidates(
         _refuse_choices(config, where, {**fixed, **given})
         for key in own["tune"]:
             if key in fixed:
-                at = (*where, "tune", key)
-                raise config.fail(
-                    at, f"{place(at)} is tuned and set to {fixed[key]} on {problem}; leave one out"
-                )
+                reason = f"is tuned and set to {fixed[key]} on {problem}; leave one out"
+                raise wrong(config, (*where, "tune", key), reason)
         etas, grid = _grid(config, (*where, "tune"), own["tune"], eta, settings, fields)
         yield Candidate(own["label"] or kind, kind, number, fixed, tuple(grid), tuple(etas))
 
@@ -64,9 +68,8 @@ def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str
     kind = given.get("kind") if isinstance(given, dict) else None
     if not isinstance(kind, str) or kind not in METHODS:
         found = given if kind is None else kind
-        raise config.fail(
-            (*where, "kind"), f"a method must be a mapping with a kind: {', '.join(METHODS)}; got {found!r}"
-        )
+        kinds = ", ".join(METHODS)
+        raise config.fail((*where, "kind"), f"a method must be a mapping with a kind: {kinds}; got {found!r}")
     fields = list(method_fields(METHODS[kind]))
     check_keys(config, where, given, ["kind", *fields, *OWN_KEYS])
     return kind, fields
@@ -76,29 +79,21 @@ def _check_only(config: Config, where: Where, own: Mapping[str, Any]) -> None:
     """Refuse entries that run on no problem, and changes for problems they do not run on."""
     only = own["only"]
     if only == []:
-        raise config.fail(
-            (*where, "only"), f"{place((*where, 'only'))} is empty; name problems or leave it out"
-        )
+        raise wrong(config, (*where, "only"), "is empty; name problems or leave it out")
     for problem in own["on"]:
         if only is not None and problem not in only:
-            at = (*where, "on", problem)
-            raise config.fail(
-                at, f"{place(at)} is for a problem that only: excludes; add it there or remove it here"
-            )
+            reason = "is for a problem that only: excludes; add it there or remove it here"
+            raise wrong(config, (*where, "on", problem), reason)
 
 
 def _refuse_choices(config: Config, where: Where, given: Mapping[str, Any]) -> None:
     """Refuse tuned values outside `tune`."""
     if "eta" in given:
-        raise config.fail(
-            (*where, "eta"),
-            "eta is tuned for every method alike; leave it out, or narrow it: tune: {eta: [a, b]}",
-        )
+        reason = "eta is tuned for every method alike; leave it out, or narrow it: tune: {eta: [a, b]}"
+        raise config.fail((*where, "eta"), reason)
     for key, value in given.items():
         if isinstance(value, list) and key != "only":
-            raise config.fail(
-                (*where, key), f"{place((*where, key))} is a list; move it to tune: {{{key}: {value}}}"
-            )
+            raise wrong(config, (*where, key), f"is a list; move it to tune: {{{key}: {value}}}")
 
 
 def _grid(
@@ -117,19 +112,13 @@ def _grid(
         check_range(config, range_at, eta)
     for key, values in lists.items():
         if not values:
-            raise config.fail(
-                (*where, key), f"{place((*where, key))} is an empty list; give it values to try"
-            )
+            raise wrong(config, (*where, key), "is an empty list; give it values to try")
     choices = math.prod(len(values) for values in lists.values())
     if settings % choices:
-        raise config.fail(
-            where, f"{place(where)} makes {choices} choices, which do not divide tune.settings = {settings}"
-        )
+        raise wrong(config, where, f"makes {choices} choices, which do not divide tune.settings = {settings}")
     etas = spaced(eta[0], eta[1], settings // choices)
     if len(set(etas)) < len(etas):
-        raise config.fail(
-            range_at, f"{place(range_at)} = {list(eta)} has no room for {len(etas)} step sizes; widen it"
-        )
+        raise wrong(config, range_at, f"= {list(eta)} has no room for {len(etas)} step sizes; widen it")
     picked = product(etas, *lists.values())
     return etas, (dict(zip(("eta", *lists), values, strict=True)) for values in picked)
 
@@ -137,9 +126,7 @@ def _grid(
 def check_range(config: Config, where: Where, eta: Sequence[Any]) -> None:
     numbers = len(eta) == 2 and all(isinstance(end, int | float) and math.isfinite(end) for end in eta)
     if not numbers or not 0 < eta[0] <= eta[1]:
-        raise config.fail(
-            where, f"{place(where)} must be the smallest and the largest to try, above 0; got {list(eta)}"
-        )
+        raise wrong(config, where, f"must be the smallest and the largest to try, above 0; got {list(eta)}")
 
 
 def check_mu(config: Config, problem: str, mu: float) -> None:

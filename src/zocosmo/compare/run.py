@@ -4,8 +4,6 @@ The studies are in OUT/PROBLEM/pilot, OUT/PROBLEM/final (chosen for bits) and OU
 second call resumes stopped ones.
 """
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,11 +15,12 @@ from zocosmo.compare.tables import ContestResult, Final, field_grid, limit_cells
 from zocosmo.compare.traits import check_measured, measure_traits
 from zocosmo.compare.tune import choose_all, settings_rows
 from zocosmo.compare.winners import winners_grid
+from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Tick, clear_folder, open_folder, run_plan
 from zocosmo.files import replace_file
-from zocosmo.report.tables import Grid, render_grid
+from zocosmo.report.tables import Grid, csv_text, render_grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,19 +40,17 @@ def compare(
 ) -> list[ContestResult]:
     """Run what is missing, choose settings, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(comparison.pilot_seeds) for contest in comparison.contests]
-    for contest, plan in zip(comparison.contests, pilots, strict=True):
+    pairs = list(zip(comparison.contests, pilots, strict=True))
+    for contest, plan in pairs:
         contest.check_metrics(check_measured, plan)
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
             return run_plan(plan, folder, resume=True, processes=processes, tick=tick).rows
 
-    for contest, plan in zip(comparison.contests, pilots, strict=True):
+    for contest, plan in pairs:
         _make_ready(out / contest.name, plan, replace_old)
-    results = [
-        _contest(contest, plan, comparison, out, run)
-        for contest, plan in zip(comparison.contests, pilots, strict=True)
-    ]
+    results = [_contest(contest, plan, comparison.seeds, out / contest.name, run) for contest, plan in pairs]
     write_all(results, out)
     return results
 
@@ -71,26 +68,25 @@ def _make_ready(folder: Path, pilot: Plan, replace_old: bool) -> None:
 def _contest(
     contest: Contest,
     pilot: Plan,
-    comparison: Comparison,
+    seeds: Sequence[Seed],
     out: Path,
     run: "Callable[[Plan, Path], pd.DataFrame]",
 ) -> ContestResult:
-    piloted, finals = run(pilot, out / contest.name / "pilot"), dict[str, Final]()
+    piloted, finals = run(pilot, out / "pilot"), dict[str, Final]()
     for limit in tuned_at(contest):
         chosen = choose_all(piloted, contest, limit)
         if all(c.setting is None for c in chosen):
             raise InputError(f"every setting of every method diverged on {contest.name}; lower tune.eta")
-        rows = run(contest.final(chosen, comparison.seeds), out / contest.name / FINALS[limit.what])
+        rows = run(contest.final(chosen, seeds), out / FINALS[limit.what])
         finals[limit.what] = Final(chosen, rows.assign(problem=contest.name))
-    plan = contest.final(finals["bits"].chosen, comparison.seeds)
+    plan = contest.final(finals["bits"].chosen, seeds)
     traits = measure_traits(plan, finals["bits"].rows)
     return ContestResult(contest, finals, traits, plan.trials[0].run().problem.d)
 
 
 def grids(result: ContestResult) -> Iterator[tuple[str, Grid]]:
     """The tables of one problem by name: its own metric, the objective, traits, settings."""
-    for metric in dict.fromkeys((result.contest.metric, "objective")):
-        yield metric, field_grid(result, metric)
+    yield from ((metric, field_grid(result, metric)) for metric in result.metrics)
     yield "traits", traits_grid(result)
     yield "settings", settings_grid(result)
 
@@ -104,11 +100,7 @@ def write_all(results: Sequence[ContestResult], out: Path) -> None:
             _write_grid(out / result.contest.name / name, grid)
     _write_grid(out / "winners", winners_grid(results))
     rows = [row for r in results for row in settings_rows(r.contest.name, r.contest.chosen_by, r.choices)]
-    file = io.StringIO()
-    writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    _write(out / "settings.csv", file.getvalue())
+    _write(out / "settings.csv", csv_text([list(rows[0]), *(list(row.values()) for row in rows)]))
     found = pd.concat([cells for result in results for cells in _tidy(result)], ignore_index=True)
     _write(out / "cells.csv", found.to_csv(index=False, lineterminator="\n"))
     for name in FIGURES:
@@ -117,8 +109,7 @@ def write_all(results: Sequence[ContestResult], out: Path) -> None:
 
 def _tidy(result: ContestResult) -> "Iterator[pd.DataFrame]":
     """Cells as numbers, with the limited quantity."""
-    metrics = dict.fromkeys((result.contest.metric, "objective"))
-    for metric in metrics:
+    for metric in result.metrics:
         for limit, frame in limit_cells(result, metric):
             yield frame.drop(columns=["relative"]).rename(columns={"budget": "most"}).assign(equal=limit.what)
 

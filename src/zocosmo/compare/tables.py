@@ -46,6 +46,11 @@ class ContestResult(NamedTuple):
         return [choice for method in zip(*pairs, strict=True) for choice in method]
 
     @property
+    def metrics(self) -> list[str]:
+        """The problem's own metric, and the objective."""
+        return list(dict.fromkeys((self.contest.metric, "objective")))
+
+    @property
     def edges(self) -> set[str]:
         """Methods with a choice at an end of the range of eta."""
         return {c.candidate.label for final in self.finals.values() for c in final.chosen if c.edge}
@@ -115,26 +120,18 @@ def field_note(result: ContestResult, metric: str, columns: Sequence[Mapping[str
 def traits_grid(result: ContestResult) -> Grid:
     """One row per method: its measured traits."""
     header = ["server", "states", "waits", "memory", "elsewhere", "bits", "up", "down", "queries"]
-    rows = [
-        (
-            each.method,
-            [
-                word("yes" if each.server else "no"),
-                word("apart" if each.kept.apart else "alike"),
-                word(f"{each.waits:g}"),
-                word(f"{each.kept.node:.3g}"),
-                word(f"{each.kept.public:.3g}"),
-                *(word(counted(number)) for number in (each.bits, each.up, each.down, each.queries)),
-            ],
-        )
-        for each in result.traits
-    ]
-    note = f"{result.contest.name}, d = {result.d:,}: waits, bits and queries are per node and round, all "
-    note += "measured. Memory: numbers that a node keeps from round to round over d, its state included; "
-    note += (
+    rows = []
+    for each in result.traits:
+        flags = "yes" if each.server else "no", "apart" if each.kept.apart else "alike"
+        sizes = f"{each.waits:g}", f"{each.kept.node:.3g}", f"{each.kept.public:.3g}"
+        counts = map(counted, (each.bits, each.up, each.down, each.queries))
+        rows.append((each.method, [word(text) for text in (*flags, *sizes, *counts)]))
+    note = (
+        f"{result.contest.name}, d = {result.d:,}: waits, bits and queries are per node and round, all "
+        "measured. Memory: numbers that a node keeps from round to round over d, its state included; "
         "elsewhere: what a server or the public record keeps. States: whether those of nodes differ after "
+        "some round."
     )
-    note += "some round."
     return Grid(header, rows, note)
 
 

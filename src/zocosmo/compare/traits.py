@@ -54,19 +54,12 @@ def from_log(part: "pd.DataFrame", server: bool, kept: Footprint) -> Traits:
     """Averages over all rounds of the trial that got furthest."""
     last = part.iloc[int(part["round"].to_numpy().argmax())]
     rounds, n = max(int(last["round"]), 1), int(last["n"])
+    waits, bits = (float(last[column]) / rounds for column in ("stages", "bits"))
     up, down = (
         float(last[column]) / n / rounds if server else float("nan") for column in ("up_bits", "down_bits")
     )
-    return Traits(
-        str(last["method"]),
-        server,
-        kept,
-        float(last["stages"]) / rounds,
-        float(last["bits"]) / rounds,
-        up,
-        down,
-        float(last["queries"]) / n / rounds,
-    )
+    queries = float(last["queries"]) / n / rounds
+    return Traits(str(last["method"]), server, kept, waits, bits, up, down, queries)
 
 
 def start(plan: Plan, trial: Trial) -> Simulation:

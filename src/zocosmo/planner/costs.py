@@ -37,15 +37,10 @@ class Deployment:
     period: int = 25  # of dense rounds, MARINA-type
 
     def __post_init__(self) -> None:
-        check_whole("d", self.d, 1)
-        check_whole("budget", self.budget, 1)
-        check_whole("value_bits", self.value_bits, 1)
-        check_whole("seed_bits", self.seed_bits)
-        check_whole("scalar_bits", self.scalar_bits, 1)
-        check_whole("period", self.period, 1)
-        object.__setattr__(self, "bandwidth", _exactly("bandwidth", self.bandwidth))
-        object.__setattr__(self, "latency", _exactly("latency", self.latency))
-        object.__setattr__(self, "query_time", _exactly("query_time", self.query_time))
+        for name in ("d", "budget", "value_bits", "seed_bits", "scalar_bits", "period"):
+            check_whole(name, vars(self)[name], 0 if name == "seed_bits" else 1)
+        for name in ("bandwidth", "latency", "query_time"):
+            object.__setattr__(self, name, _exactly(name, vars(self)[name]))
         if not self.bandwidth:
             raise InputError("bandwidth must be above 0 bits per second, got 0")
 
@@ -153,31 +148,18 @@ def _row(
 
     def sent(T: int) -> Fraction:
         """Bits of T rounds of messages to one other node."""
-        return (
-            Fraction(marina_total(setting.d, q, T=T, **form)) if method == "marina_type" else T * use.message
-        )
+        is_even = method != "marina_type"
+        return T * use.message if is_even else Fraction(marina_total(setting.d, q, T=T, **form))
 
     def clock(T: int) -> Fraction:
         return T * (queries + waiting) + sent(T) * use.busiest / setting.bandwidth
 
     if seconds is not None:
         rounds = _in_time(rounds, seconds, clock)
-    exposure, coverage = _visits(setting, q, pairs, method, rounds)
-    return MethodCost(
-        method,
-        bits,
-        None if method == "flood" else use.message / slice_bits,
-        use.stages,
-        rounds,
-        sent(rounds) * use.mean,
-        queries,
-        waiting,
-        use.message * use.busiest / setting.bandwidth,
-        clock(rounds),
-        _contraction(setting, q, net, pairs, method),
-        exposure,
-        coverage,
-    )
+    ratio = None if method == "flood" else use.message / slice_bits
+    times = queries, waiting, use.message * use.busiest / setting.bandwidth, clock(rounds)
+    effects = _contraction(setting, q, net, pairs, method), *_visits(setting, q, pairs, method, rounds)
+    return MethodCost(method, bits, ratio, use.stages, rounds, sent(rounds) * use.mean, *times, *effects)
 
 
 def _in_time(rounds: int, seconds: Fraction, clock: Callable[[int], Fraction]) -> int:
@@ -208,14 +190,12 @@ def _visits(setting: Deployment, q: int, pairs: Pairing, method: str, rounds: in
         return dense + (rounds - dense) * p, 1.0
     if method != "edge_local":
         return rounds * p, _covered(p, rounds)
-    found = {often: _covered_in_pairs(p, often, rounds, pairs.in_turn) for often in set(pairs.active)}
+    found = {  # by the share of rounds in which a node has a partner: in fixed turns, or at random
+        often: _covered(p, float(rounds * often)) if pairs.in_turn else _covered(p * often, rounds)
+        for often in set(pairs.active)
+    }
     coverage = math.fsum(found[often] for often in pairs.active) / len(pairs.active)
     return rounds * p * pairs.matched, coverage
-
-
-def _covered_in_pairs(p: Fraction, often: Fraction, rounds: int, in_turn: bool) -> float:
-    """Coverage of a node with a partner in a share `often` of rounds: in fixed turns, or at random."""
-    return _covered(p, float(rounds * often)) if in_turn else _covered(p * often, rounds)
 
 
 def _covered(p: Fraction, rounds: float) -> float:

@@ -1,6 +1,7 @@
 """The number of nodes from which a flood costs more than pairs: in bits, and in time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -39,7 +40,8 @@ def crossover(setting: Deployment, q: int, graph: Graph, family: Family | None =
         return Crossover(bits, _closed(setting, q, CLOSED[graph.name]), None)
     if family is None:
         return Crossover(bits, None, 0)
-    return Crossover(bits, _searched(setting, q, family), MOST_MEASURED)
+    slower = (n for n, each in members(family) if is_slower(setting, q, flood_shape(each)))
+    return Crossover(bits, next(slower, None), MOST_MEASURED)
 
 
 def is_slower(setting: Deployment, q: int, shape: Shape) -> bool:
@@ -62,12 +64,8 @@ def _closed(setting: Deployment, q: int, shape: Callable[[int], Shape]) -> int |
     return high
 
 
-def _searched(setting: Deployment, q: int, family: Family) -> int | None:
+def members(family: Family) -> Iterator[tuple[int, Graph]]:
+    """The graphs of a family by their number of nodes, up to MOST_MEASURED."""
     for n in range(2, MOST_MEASURED + 1):
-        try:
-            graph = family(n)
-        except GraphError:  # there is no graph of this kind with n nodes
-            continue
-        if is_slower(setting, q, flood_shape(graph)):
-            return n
-    return None
+        with suppress(GraphError):  # there is no graph of this kind with n nodes
+            yield n, family(n)

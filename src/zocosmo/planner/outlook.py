@@ -115,9 +115,8 @@ def _why_q(out: Outlook) -> str:
     if choice.binding == "bits" and choice.by_bits == 0:
         reason = f"the least there is, as {budget} per node do not last for {_wanted(out.wish)}"
     if choice.binding == "time" and choice.by_time == 0:
-        reason = (
-            f"the least there is, as one value already takes over {slack} of the {wait} that a round waits"
-        )
+        why = f"one value already takes over {slack} of the {wait} that a round waits"
+        reason = f"the least there is, as {why}"
     limit = f"{_wanted(out.wish)} hold" if out.is_cut else "the budget pays"
     shown = f"{limit} {row.rounds:,} rounds of {show_seconds(row.seconds)}"
     if out.q == choice.q:
@@ -162,9 +161,9 @@ def _why_schedule(out: Outlook) -> str:
 
 def _left(row: MethodCost) -> str:
     """(1 − γ)^T: the expected share of an initial disagreement that is left after all rounds."""
-    kept = (
-        math.exp(row.rounds * math.log1p(-row.contraction)) if row.contraction < 1 else float(row.rounds < 1)
-    )
+    kept = float(row.rounds < 1)
+    if row.contraction < 1:
+        kept = math.exp(row.rounds * math.log1p(-row.contraction))
     return f"{kept:.2%}" if kept >= 1e-4 else "less than 0.01%"
 
 
@@ -192,13 +191,8 @@ def as_report(out: Outlook) -> dict[str, Any]:
     """The plan as data for JSON; bits per node, times in seconds."""
     setting = out.setting
     given = {"d": setting.d, "graph": out.net.graph.name, "nodes": out.net.graph.n, "budget": setting.budget}
-    given |= {
-        "value_bits": setting.value_bits,
-        "flooded_bits": setting.flooded_bits,
-        "period": setting.period,
-    }
-    given |= {"bandwidth": float(setting.bandwidth), "latency": float(setting.latency)}
-    given["query_time"] = float(setting.query_time)
+    given |= {name: getattr(setting, name) for name in ("value_bits", "flooded_bits", "period")}
+    given |= {name: float(getattr(setting, name)) for name in ("bandwidth", "latency", "query_time")}
     given["time"] = None if out.wish.seconds is None else float(out.wish.seconds)
     found = {"mean_degree": float(out.net.mean_degree), "diameter": out.net.diameter, "rho": out.net.rho}
     schedule = {"name": out.pairs.name, "matched": float(out.pairs.matched), "lambda2": out.pairs.gap}

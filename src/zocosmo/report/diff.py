@@ -1,6 +1,6 @@
 """Two runs compared bit by bit: cells of their logs, entries of their final states."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -59,16 +59,9 @@ def _by_key(kept: StoredRun) -> "pd.DataFrame":
 
 
 def _compare_headers(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Found]:
-    flat = [
-        {**{name: each.get(name) for name in ABOUT}, **each.get("versions", {})}
-        for each in (dict(a), dict(b))
-    ]
-    names = dict.fromkeys([*flat[0], *flat[1]])
-    return [
-        {"field": name, "values": [flat[0].get(name), flat[1].get(name)]}
-        for name in names
-        if flat[0].get(name) != flat[1].get(name)
-    ]
+    flat = [{name: each.get(name) for name in ABOUT} | each.get("versions", {}) for each in (a, b)]
+    pairs = {name: [each.get(name) for each in flat] for name in dict.fromkeys([*flat[0], *flat[1]])}
+    return [{"field": name, "values": pair} for name, pair in pairs.items() if pair[0] != pair[1]]
 
 
 # Rows
@@ -76,11 +69,12 @@ def _compare_headers(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Found]:
 
 def _compare_rows(a: "pd.DataFrame", b: "pd.DataFrame") -> Found:
     both = a.index.intersection(b.index, sort=False)
-    alone = [_places(mine.index.difference(theirs.index)) for mine, theirs in ((a, b), (b, a))]
-    columns = [name for name in a.columns if name in b.columns]
-    apart = [
-        [name for name in mine.columns if name not in theirs.columns] for mine, theirs in ((a, b), (b, a))
+    alone = [
+        [[int(part) for part in place] for place in mine.index.difference(theirs.index)]
+        for mine, theirs in ((a, b), (b, a))
     ]
+    columns = [name for name in a.columns if name in b.columns]
+    apart = _only_in(a.columns, b.columns)
     a, b = a.loc[both, columns], b.loc[both, columns]
     unlike = {name: differs(a[name].to_numpy(), b[name].to_numpy()) for name in columns}
     cells = sum(int(mask.sum()) for mask in unlike.values())
@@ -97,8 +91,9 @@ def _compare_rows(a: "pd.DataFrame", b: "pd.DataFrame") -> Found:
     }
 
 
-def _places(index: "pd.Index[Any]") -> list[list[int]]:
-    return [[int(part) for part in place] for place in index]
+def _only_in(a: Iterable[str], b: Iterable[str]) -> list[list[str]]:
+    """Names that only the first has, and names that only the second has."""
+    return [[name for name in mine if name not in theirs] for mine, theirs in ((a, set(b)), (b, set(a)))]
 
 
 def _first_cell(a: "pd.DataFrame", b: "pd.DataFrame", unlike: Mapping[str, Array]) -> Found:
@@ -114,7 +109,7 @@ def _first_cell(a: "pd.DataFrame", b: "pd.DataFrame", unlike: Mapping[str, Array
 
 
 def _compare_states(a: States, b: States) -> Found:
-    apart = [[name for name in mine if name not in theirs] for mine, theirs in ((a, b), (b, a))]
+    apart = _only_in(a, b)
     both = [name for name in a if name in b]
     shapes = [name for name in both if a[name].shape != b[name].shape]
     alike = [name for name in both if name not in shapes]

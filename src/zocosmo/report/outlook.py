@@ -16,21 +16,13 @@ from zocosmo.planner.sweep import sweep
 from zocosmo.planner.units import show_bits, show_seconds
 from zocosmo.report.figures import new_panels, save_figure
 
-TITLES = {
-    "cosmo": "global",
-    "edge_local": "edge-local",
-    "flood": "flooding",
-    "dense": "dense",
-    "cosmo indexed": "indexed",
-    "marina_type": "MARINA-type",
-}
-SHADES = {
-    "cosmo": "#1b6ca8",
-    "edge_local": "#3f9142",
-    "flood": "#d1495b",
-    "dense": "#9aa5b1",
-    "cosmo indexed": "#edae49",
-    "marina_type": "#7b5ea7",
+LOOKS = {  # by method: its name and its colour
+    "cosmo": ("global", "#1b6ca8"),
+    "edge_local": ("edge-local", "#3f9142"),
+    "flood": ("flooding", "#d1495b"),
+    "dense": ("dense", "#9aa5b1"),
+    "cosmo indexed": ("indexed", "#edae49"),
+    "marina_type": ("MARINA-type", "#7b5ea7"),
 }
 PARTS = {"queries": "#9aa5b1", "latency": "#edae49", "transfer": "#1b6ca8"}
 BITS = ("bits a round", "× values", "rounds", "bits in all")
@@ -54,7 +46,7 @@ def _table(out: Outlook, names: tuple[str, ...], cells: Callable[[Outlook, Metho
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for row in out.rows:
-        table.add_row(TITLES[row.method], *cells(out, row))
+        table.add_row(LOOKS[row.method][0], *cells(out, row))
     return table
 
 
@@ -118,7 +110,8 @@ def _draw_bits(axes: Any, out: Outlook, family: Family | None) -> None:
     for method, points in sweep(out, family).items():
         if points:
             sizes, bits = zip(*points, strict=True)
-            axes.loglog(sizes, [float(b) for b in bits], color=SHADES[method], label=TITLES[method])
+            name, shade = LOOKS[method]
+            axes.loglog(sizes, [float(b) for b in bits], color=shade, label=name)
     n, slice_bits = out.cross.bits, out.q * out.setting.value_bits
     axes.plot([n], [slice_bits], "o", color="black", markersize=5)
     axes.annotate(f"{n:,}", (n, slice_bits), (8, -13), textcoords="offset points", fontsize=9)
@@ -130,15 +123,10 @@ def _draw_bits(axes: Any, out: Outlook, family: Family | None) -> None:
 
 def _draw_times(axes: Any, out: Outlook) -> None:
     rows = list(reversed(out.rows))
-    names, left = [TITLES[row.method] for row in rows], [0.0] * len(rows)
+    names, left = [LOOKS[row.method][0] for row in rows], [0.0] * len(rows)
     edge = LONGEST * float(min(row.seconds for row in rows)) or 1.0
-    parts = {
-        "queries": [row.queries for row in rows],
-        "latency": [row.waiting for row in rows],
-        "transfer": [row.transfer for row in rows],
-    }
-    for part, seconds in parts.items():
-        widths, shade = [float(each) for each in seconds], PARTS[part]
+    for part, shade in PARTS.items():
+        widths = [float(row.parts[part]) for row in rows]
         axes.barh(names, widths, left=left, color=shade, label=part, height=0.62)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     for k, row in enumerate(rows):

@@ -14,13 +14,7 @@ from zocosmo.report.figures import new_panels, save_figure
 
 SHADE, OTHERS = "#1b6ca8", "#9aa5b1"
 MOST_SHOWN = 40  # matchings in a table
-COLUMNS = (
-    "λ₂",
-    "pairs/per round",
-    "contraction/per round",
-    "per/scalar",
-    "of the/bound",
-)  # / may break a line
+COLUMNS = "λ₂", "pairs/per round", "contraction/per round", "per/scalar", "of the/bound"  # / may break a line
 WIDE = 102  # columns of a terminal in which headers fit on one line
 
 Points = NDArray[np.float64]

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -254,35 +254,36 @@ def _text(grid: Grid) -> str:
 def _markdown(grid: Grid) -> str:
     rows = [[method, *(_plain(entry, "**") for entry in entries)] for method, entries in grid.rows]
     rule = ["---", *("---:" for _ in grid.header)]
-    table = [[grid.first, *grid.header], rule, *rows]
-    lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in table]
+    lines = markdown_lines([[grid.first, *grid.header], rule, *rows])
     return "\n".join([*lines, "", grid.note]) + "\n"
 
 
+def markdown_lines(rows: Iterable[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
+
+
 def _csv(grid: Grid) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([grid.first, *grid.header])
-    writer.writerows([method, *(_plain(entry) for entry in entries)] for method, entries in grid.rows)
-    return f"{file.getvalue()}# {grid.note}\n"
+    rows = [[method, *(_plain(entry) for entry in entries)] for method, entries in grid.rows]
+    return f"{csv_text([[grid.first, *grid.header], *rows])}# {grid.note}\n"
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _latex(grid: Grid) -> str:
     rows = [[tex(method), *(_latex_entry(entry) for entry in entries)] for method, entries in grid.rows]
-    lines = [" & ".join(row) + r" \\" for row in [[tex(grid.first), *map(tex, grid.header)], *rows]]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{l{'r' * len(grid.header)}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\par\footnotesize {tex(grid.note)}",
-            "",
-        ]
-    )
+    lines = latex_lines([tex(grid.first), *map(tex, grid.header)], rows, f"l{'r' * len(grid.header)}")
+    return "\n".join([*lines, rf"\par\footnotesize {tex(grid.note)}", ""])
+
+
+def latex_lines(header: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> list[str]:
+    """A tabular of cells that are LaTeX already."""
+    first, *lines = (" & ".join(row) + r" \\" for row in [header, *rows])
+    above = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", first, r"\midrule"]
+    return [*above, *lines, r"\bottomrule", r"\end{tabular}"]
 
 
 def _latex_entry(entry: GridEntry) -> str:

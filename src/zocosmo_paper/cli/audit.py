@@ -49,19 +49,9 @@ def listing(found: "list[PlacementVerdict]") -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("graph", "method", "seed", "run", "queries", "states", "measures", "equal"):
         table.add_column(name)
-    for verdict in found:
-        queries = (
-            f"{verdict.queries_differ} of {verdict.queries} differ" if verdict.queries_differ else "same"
-        )
-        measures = ", ".join(verdict.measures_differ[:3]) + " differ" if verdict.measures_differ else "same"
-        table.add_row(
-            verdict.graph,
-            verdict.method,
-            verdict.seed,
-            verdict.run,
-            f"{verdict.queries}" if queries == "same" else queries,
-            verdict.states,
-            measures,
-            "yes" if verdict.is_equal else "NO",
-        )
+    for each in found:
+        queries = f"{each.queries_differ} of {each.queries} differ" if each.queries_differ else each.queries
+        measures = ", ".join(each.measures_differ[:3]) + " differ" if each.measures_differ else "same"
+        about = each.graph, each.method, each.seed, each.run, str(queries), each.states, measures
+        table.add_row(*about, "yes" if each.is_equal else "NO")
     return table

@@ -3,7 +3,6 @@
 import json
 import math
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from zocosmo.cli.common import output, print_json
+from zocosmo.cli.common import is_watched, output, print_json, say, stderr_bar
 from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line
 from zocosmo.errors import FolderError, InputError, check_whole
 
@@ -61,20 +60,15 @@ def reproduce_command(
         _list(as_json)
         return
     given = [f"{MODEL}{model}"] * bool(model) + list(set_ or ())
-    how = How(seeds, resume, processes, given)
-    _check(names or [], out, how)
-    items = pick(names or [], model=bool(model))
-    again = ["zocosmo", "reproduce", *(names or []), *as_line(context, "names", "resume"), "--resume"]
+    how, names = How(seeds, resume, processes, given), names or []
+    _check(names, out, how)
+    items = pick(names, model=bool(model))
+    again = ["zocosmo", "reproduce", *names, *as_line(context, "names", "resume"), "--resume"]
     with progress(items, how) as tick:
         try:
-            results = reproduce(
-                names or [], out, seeds=seeds, resume=resume, processes=processes, given=given, tick=tick
-            )
+            results = reproduce(names, out, tick=tick, **how._asdict())
         except KeyboardInterrupt:
-            print(
-                f"zocosmo: stopped; finished work is kept. Continue with: {shlex.join(again)}",
-                file=sys.stderr,
-            )
+            say(f"stopped; finished work is kept. Continue with: {shlex.join(again)}")
             raise
         except FolderError as error:
             remedy = "choose another --out, or start over without --resume"
@@ -90,17 +84,17 @@ def _list(as_json: bool) -> None:
     from zocosmo_paper.items import all_items
 
     times, items = seconds(), list(all_items().values())
-    rows = [
-        {
-            "name": item.name,
-            "title": item.title,
-            "labels": list(item.labels),
-            "seconds": times.get(item.name),
-            "needs": item.needs,
-        }
-        for item in items
-    ]
     if as_json:
+        rows = [
+            {
+                "name": item.name,
+                "title": item.title,
+                "labels": list(item.labels),
+                "seconds": times.get(item.name),
+                "needs": item.needs,
+            }
+            for item in items
+        ]
         print_json({"items": rows})
         return
     listing = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -115,10 +109,8 @@ def _list(as_json: bool) -> None:
 
 def seconds() -> dict[str, float]:
     """Seconds of each item on two cores, as last measured."""
-    found: dict[str, float] = json.loads(
-        files("zocosmo_paper").joinpath("seconds.json").read_text(encoding="utf-8")
-    )
-    return found
+    text = files("zocosmo_paper").joinpath("seconds.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
 
 
 def _check(names: Sequence[str], out: Path, how: "How") -> None:
@@ -174,20 +166,19 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
     for name in ("item", "claim", "paper", "ours", "seeds", "lost", "verdict"):
         right = name in ("seeds", "lost")
         shown.add_column(name, justify="right" if right else "left", no_wrap=name in ("verdict", "seeds"))
-    lines = board(results)
+    lines, rows = board(results), []
     found = counts(all_claims(results))
     few = found["within"] <= MOST_LINES
     for result, claim in lines:
         if few or claim.verdict != "within":
-            texts = [result.item.name, claim.words, claim.paper, ours_text(claim), str(claim.seeds or "")]
-            shown.add_row(*map(Text, texts), Text(str(claim.diverged or "")), _verdict(claim.verdict))
-    if not few:
-        for result in results:
-            many = counts(result.findings.claims)["within"]
-            if many:
-                shown.add_row(
-                    Text(result.item.name), Text(f"{many} claims"), "", "", "", "", _verdict("within")
-                )
+            numbers = str(claim.seeds or ""), str(claim.diverged or "")
+            rows.append(
+                (result.item.name, claim.words, claim.paper, ours_text(claim), *numbers, claim.verdict)
+            )
+    many = {} if few else {each.item.name: counts(each.findings.claims)["within"] for each in results}
+    rows += [(name, f"{count} claims", "", "", "", "", "within") for name, count in many.items() if count]
+    for *texts, verdict in rows:
+        shown.add_row(*map(Text, texts), Text(verdict, style=COLOURS[verdict]))
     output().print(shown)
     for name, note in dict.fromkeys((r.item.name, c.note) for r, c in lines if c.verdict == "not run"):
         print(f"{name}: {note}")
@@ -195,30 +186,17 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
     print(f"{page}: the report. {out / 'verdicts.csv'}: every line.")
 
 
-def _verdict(verdict: str) -> Text:
-    return Text(verdict, style=COLOURS[verdict])
-
-
 @contextmanager
 def progress(items: Sequence["Item"], how: "How") -> Iterator["Tick"]:
     """Progress bars on stderr, one for each item and one for the time left, if it is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[doing]}"),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    if bar.disable:
+    if not is_watched():
         yield lambda item, doing, told: None
         return
-    with bar:
+    texts = ("{task.description}", "{task.percentage:>3.0f} %", "{task.fields[doing]}")
+    name, percent, doing = map(TextColumn, texts)
+    with stderr_bar(name, BarColumn(), percent, TimeElapsedColumn(), doing) as bar:
         yield Watch(bar, items, how)
 
 

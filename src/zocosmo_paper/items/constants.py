@@ -6,6 +6,7 @@ Qwen2-7B without embeddings and head give d = 6,525,621,760.
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from zocosmo.core.message import CODECS
@@ -27,32 +28,33 @@ class Fact(NamedTuple):
     printed: str
     value: Fraction | float
     note: str = ""
-    sign: str = ""  # printed before the number, such as ≥
+    sign: str = ""  # printed before the number, such as ≥; does not affect the verdict
+
+    @property
+    def paper(self) -> str:
+        return f"{self.sign} {self.printed}".strip()
+
+    @property
+    def ours(self) -> str:
+        """Our value in the printed unit."""
+        return f"{exactly(100 * self.value)}%" if self.printed.endswith("%") else exactly(self.value)
+
+    @property
+    def both(self) -> str:
+        """A cell of a table in the paper's layout: paper / ours."""
+        return f"{self.paper} / {self.ours}"
 
 
-def check(rows: Sequence[Fact]) -> list[Claim]:
-    """A verdict for each number; its sign is shown and does not affect the verdict."""
-    claims = [constant(row.words, row.printed, row.value, note=row.note) for row in rows]
+def check(rows: Iterable[Fact]) -> list[Claim]:
+    """A verdict for each number."""
     return [
-        claim._replace(paper=f"{row.sign} {claim.paper}") if row.sign else claim
-        for row, claim in zip(rows, claims, strict=True)
+        constant(row.words, row.printed, row.value, note=row.note)._replace(paper=row.paper) for row in rows
     ]
 
 
-def beside(name: str, title: str, rows: Iterable[Fact], notes: str = "") -> Table:
+def beside(name: str, title: str, rows: Iterable[Fact]) -> Table:
     """The paper's numbers and ours, side by side."""
-    lines = [[row.words, f"{row.sign} {row.printed}".strip(), ours(row)] for row in rows]
-    return Table(name, title, ["", "paper", "ours"], lines, notes)
-
-
-def both(row: Fact) -> str:
-    """A cell of a table in the paper's layout: paper / ours."""
-    return f"{row.sign} {row.printed} / {ours(row)}".strip()
-
-
-def ours(row: Fact) -> str:
-    """Our value in the printed unit."""
-    return f"{exactly(100 * row.value)}%" if row.printed.endswith("%") else exactly(row.value)
+    return Table(name, title, ["", "paper", "ours"], [[row.words, row.paper, row.ours] for row in rows])
 
 
 def exactly(value: Fraction | float) -> str:
@@ -70,8 +72,6 @@ def exactly(value: Fraction | float) -> str:
 # tab:appendix_payload_examples
 
 ROUNDED = "from d rounded to 2.52M; the exact dimension gives ours"
-
-
 SHAPES = "from d rounded to 6.53B; the public layer shapes give ours, which is below the printed bound"
 
 
@@ -103,7 +103,7 @@ def find_payload(evidence: Evidence) -> Findings:
     settings, lines = _payload_rows(), []
     for (name, rows), d in zip(settings.items(), (LORA, FULL), strict=True):
         wire = [exactly(CODECS[codec].bits(d, Q).payload) for codec in ("values", "indexed", "dense")]
-        lines.append([name, f"{d:,}", f"{Q:,}", *map(both, rows[:4]), " / ".join(wire)])
+        lines.append([name, f"{d:,}", f"{Q:,}", *(row.both for row in rows[:4]), " / ".join(wire)])
     costs = ["ZO-COSMO", "entropy bound", "coordinate list", "dense"]
     layout = Table(
         "tab-appendix-payload-examples",
@@ -113,10 +113,8 @@ def find_payload(evidence: Evidence) -> Findings:
         "Ours are closed forms; codecs charge for values / coordinates and values / all values.",
     )
     text = [row for rows in settings.values() for row in rows[4:]]
-    return Findings(
-        check([row for rows in settings.values() for row in rows]),
-        [layout, beside("payload-text", "The same in the text", text)],
-    )
+    tables = [layout, beside("payload-text", "The same in the text", text)]
+    return Findings(check(chain(*settings.values())), tables)
 
 
 # tab:appendix_index_share
@@ -134,14 +132,13 @@ def find_shares(evidence: Evidence) -> Findings:
         for width, printed in shares.items():
             words = f"{name}: index share, values of {width} bit" + ("s" if width > 1 else "")
             rows.append(Fact(words, printed, payload.index_share(d, width)))
-        lines.append([name, f"{d:,}", *map(both, rows[-1 - len(shares) :])])
+        lines.append([name, f"{d:,}", *(row.both for row in rows[-1 - len(shares) :])])
     columns = ["setting", "d", "⌈log₂ d⌉", *(f"B = {width}" for width in SHARES["LoRA"][2])]
     title = "Share of an indexed message that is indices, paper / ours"
     return Findings(check(rows), [Table("tab-appendix-index-share", title, columns, lines)])
 
 
 # tab:appendix_round_multipliers, reuse of a list, totals of MARINA-type
-
 
 MULTIPLIERS = {"LoRA": (LORA, "1.69", "13.94"), "full model": (FULL, "2.03", "3.19e4")}
 
@@ -183,16 +180,17 @@ def find_multipliers(evidence: Evidence) -> Findings:
         "tab-appendix-round-multipliers",
         "Cost of a round relative to values alone, paper / ours",
         ["setting", "d", "q", "indexed", f"MARINA-type, K = {PERIOD}"],
-        [[name, f"{MULTIPLIERS[name][0]:,}", f"{Q:,}", *map(both, rows)] for name, rows in settings.items()],
-    )
-    return Findings(
-        check([*(row for rows in settings.values() for row in rows), *reuse, *totals]),
         [
-            layout,
-            beside("list-reuse", "One coordinate list for K rounds, relative to values alone", reuse),
-            beside("marina-totals", "Bits on a link after 100 LoRA rounds", totals),
+            [name, f"{MULTIPLIERS[name][0]:,}", f"{Q:,}", *(row.both for row in rows)]
+            for name, rows in settings.items()
         ],
     )
+    tables = [
+        layout,
+        beside("list-reuse", "One coordinate list for K rounds, relative to values alone", reuse),
+        beside("marina-totals", "Bits on a link after 100 LoRA rounds", totals),
+    ]
+    return Findings(check(chain(*settings.values(), reuse, totals)), tables)
 
 
 # Rounds that a budget pays
@@ -200,36 +198,37 @@ def find_multipliers(evidence: Evidence) -> Findings:
 SHORT, LONG = 100 * Q * B, 1540 * Q * B  # printed as 26.214M and 403.702M
 
 
-def _rounds_on(graph: Graph, protocol: str) -> int:
-    bits = payload.operators(graph.n, graph.edges, Q, B=B)[protocol].bits
-    return payload.affordable_rounds(SHORT, bits)
+NETWORKS = (  # protocol, graph, and the rounds that the short budget pays
+    ("global", "complete graph of 4", complete(4), "33"),
+    ("global", "complete graph of 8", complete(8), "14"),
+    ("global", "ring of 4", ring(4), "50"),
+    ("global", "ring of 8", ring(8), "50"),
+    ("edge_local", "ring of 8", ring(8), "100"),
+)
 
 
 def _budget_rows() -> list[Fact]:
-    costs = payload.link_costs(LORA, Q, B)
-    indexed = payload.affordable_rounds(SHORT, costs.coordinate_list)
+    costs, paid = payload.link_costs(LORA, Q, B), payload.affordable_rounds
+    indexed = paid(SHORT, costs.coordinate_list)
     spent = indexed * costs.coordinate_list
-    return [
+    marina = payload.marina_rounds(LORA, Q, K=PERIOD, budget=SHORT, B=B)
+    rows = [
         Fact("short LoRA budget", "26.214M", SHORT),
-        Fact("26.214 Mbit: rounds of values", "100", payload.affordable_rounds(SHORT, costs.values)),
+        Fact("26.214 Mbit: rounds of values", "100", paid(SHORT, costs.values)),
         Fact("26.214 Mbit: rounds with indices", "59", indexed),
         Fact("26.214 Mbit: spent by 59 indexed rounds", "26.100M", spent),
         Fact("26.214 Mbit: share left unused by them", "0.44%", Fraction(SHORT - spent, SHORT)),
-        Fact(
-            "26.214 Mbit: rounds of MARINA-type",
-            "0",
-            payload.marina_rounds(LORA, Q, K=PERIOD, budget=SHORT, B=B),
-        ),
-        Fact("26.214 Mbit: global rounds, complete graph of 4", "33", _rounds_on(complete(4), "global")),
-        Fact("26.214 Mbit: global rounds, complete graph of 8", "14", _rounds_on(complete(8), "global")),
-        Fact("26.214 Mbit: global rounds, ring of 4", "50", _rounds_on(ring(4), "global")),
-        Fact("26.214 Mbit: global rounds, ring of 8", "50", _rounds_on(ring(8), "global")),
-        Fact("26.214 Mbit: edge-local rounds, ring of 8", "100", _rounds_on(ring(8), "edge_local")),
+        Fact("26.214 Mbit: rounds of MARINA-type", "0", marina),
+    ]
+    for protocol, where, graph, printed in NETWORKS:
+        bits = payload.operators(graph.n, graph.edges, Q, B=B)[protocol].bits
+        words = f"26.214 Mbit: {protocol.replace('_', '-')} rounds, {where}"
+        rows.append(Fact(words, printed, paid(SHORT, bits)))
+    return [
+        *rows,
         Fact("long LoRA budget", "403.702M", LONG),
-        Fact("403.702 Mbit: rounds of values", "1540", payload.affordable_rounds(LONG, costs.values)),
-        Fact(
-            "403.702 Mbit: rounds with indices", "912", payload.affordable_rounds(LONG, costs.coordinate_list)
-        ),
+        Fact("403.702 Mbit: rounds of values", "1540", paid(LONG, costs.values)),
+        Fact("403.702 Mbit: rounds with indices", "912", paid(LONG, costs.coordinate_list)),
     ]
 
 
@@ -284,21 +283,19 @@ def find_operators(evidence: Evidence) -> Findings:
     log = evidence.logs[OPERATORS]
     claims: list[Claim] = []
     lines = []
-    for label, graph in GRAPHS.items():
-        expected, name = payload.operators(graph.n, graph.edges, SLICE), label.split(" ")[0]
-        for method, (protocol, destination, bits_words, stages_words) in PROTOCOLS.items():
-            run, formula = (
-                log[(log["graph"] == label) & (log["method"] == method)].iloc[-1],
-                expected[protocol],
-            )
-            bits, stages = billed(run), Fraction(int(run["stages"]), int(run["round"]))
-            where, of_bits = f"{name} of {graph.n}: {method}", f"{bits_words} = {exactly(formula.bits)}"
-            of_stages = f"{stages_words} = {formula.stages}" if stages_words == "D_G" else stages_words
-            if protocol != "edge_local" or label in PERFECT:
-                claims.append(equal(f"{where}, bits per node and round", of_bits, formula.bits, bits))
-            claims.append(equal(f"{where}, link stages", of_stages, Fraction(formula.stages), stages))
-            counted = [of_bits, exactly(bits), of_stages, exactly(stages)]
-            lines.append([f"{name}, N = {graph.n}", method, destination, *counted])
+    for (label, graph), (method, words) in product(GRAPHS.items(), PROTOCOLS.items()):
+        protocol, destination, bits_words, stages_words = words
+        formula = payload.operators(graph.n, graph.edges, SLICE)[protocol]
+        run = log[(log["graph"] == label) & (log["method"] == method)].iloc[-1]
+        bits, stages = billed(run), Fraction(int(run["stages"]), int(run["round"]))
+        name = label.split(" ")[0]
+        where, of_bits = f"{name} of {graph.n}: {method}", f"{bits_words} = {exactly(formula.bits)}"
+        of_stages = f"{stages_words} = {formula.stages}" if stages_words == "D_G" else stages_words
+        if protocol != "edge_local" or label in PERFECT:
+            claims.append(equal(f"{where}, bits per node and round", of_bits, formula.bits, bits))
+        claims.append(equal(f"{where}, link stages", of_stages, Fraction(formula.stages), stages))
+        counted = [of_bits, exactly(bits), of_stages, exactly(stages)]
+        lines.append([f"{name}, N = {graph.n}", method, destination, *counted])
     columns = ["graph", "protocol", "to", "bits per node and round", "billed", "link stages", "counted"]
     notes = (
         f"q = {SLICE}, B = 32, b = 96. qB is for perfect matchings; on the grid and the star some nodes "

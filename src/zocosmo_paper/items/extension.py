@@ -1,11 +1,11 @@
 """The 1,536-run study: unequal curvatures, oracle noise, sparse momentum."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.methods import EdgeLocal
@@ -17,27 +17,24 @@ from zocosmo_paper.items.panels import Panel, picture
 from zocosmo_paper.items.studies import (
     COUPLINGS,
     GRAPHS,
-    ROW_COLUMNS,
     SEEDS,
     Array,
     Quote,
     Spot,
-    by_spot,
+    Study,
     close,
-    expected_paths,
-    finals,
-    printed_text,
-    row_claims,
-    row_table,
     run_claims,
-    seeds_of,
-    text,
+    shown,
 )
 from zocosmo_paper.plans import load_config
 
 CONFIG = "appendix-extension-experiments-v23"
 OMEGAS, ZETAS, STEPS = (0.0, 0.6), (0.0, 2.0), (0.001, 0.004)
+GROUPS = list(product(GRAPHS, OMEGAS, ZETAS, STEPS))  # of panels: graph, omega, zeta, base step
 ALIKE = 1e-14  # absolute, for states near 0.2: two products round
+
+Group = tuple[str, float, float, float]
+Cells = Mapping[Spot, Cell]
 
 
 class Update(NamedTuple):
@@ -53,6 +50,10 @@ class Update(NamedTuple):
     ) -> Spot:
         return Spot(graph, coupling, self.times * eta0, zeta, omega, self.sigma, self.beta)
 
+    def at(self, group: Group, coupling: str) -> Spot:
+        graph, omega, zeta, eta0 = group
+        return self.spot(graph, coupling, zeta=zeta, omega=omega, eta0=eta0)
+
 
 EXACT_QUERIES = Update("deterministic", 0.0, 0.0)
 NOISY = Update("noisy", 0.5, 0.0)
@@ -61,25 +62,26 @@ MATCHED = Update("first step matched", 0.5, 0.9, 10)
 UPDATES = (EXACT_QUERIES, NOISY, MOMENTUM, MATCHED)
 
 
-def _row(update: Update, graph: str, coupling: str, printed: Printed, *, below: bool) -> Quote:
+def _row(update: Update, graph: str, coupling: str, mean: float, std: float) -> Quote:
     words = f"F of {coupling}: {graph}, {update.name}"
     other = update.spot(graph, "I" if coupling == "G" else "G")
-    tailed = update is MATCHED and coupling == "G"  # mean-square unstable at eta 0.04
-    return Quote(words, update.spot(graph, coupling), printed, other, below, log_normal=tailed)
+    below = (coupling == "G") != (update is MATCHED)  # mean-square unstable at eta 0.04
+    tailed = update is MATCHED and coupling == "G"
+    return Quote(words, update.spot(graph, coupling), Printed(mean, std, SEEDS), other, below, tailed)
 
 
 PRINTED = (  # omega 0.6, zeta 2, base step 0.004
     # sec:correlation_experiment
-    _row(NOISY, "ring", "G", Printed(1.06e-3, 0.30e-3, SEEDS), below=True),
-    _row(NOISY, "ring", "I", Printed(9.60e-3, 1.69e-3, SEEDS), below=False),
-    _row(MOMENTUM, "ring", "G", Printed(1.00e-3, 0.13e-3, SEEDS), below=True),
-    _row(MOMENTUM, "ring", "I", Printed(10.60e-3, 2.70e-3, SEEDS), below=False),
-    _row(MATCHED, "ring", "G", Printed(1.30, 1.42, SEEDS), below=False),
-    _row(MATCHED, "ring", "I", Printed(0.131, 0.021, SEEDS), below=True),
+    _row(NOISY, "ring", "G", 1.06e-3, 0.30e-3),
+    _row(NOISY, "ring", "I", 9.60e-3, 1.69e-3),
+    _row(MOMENTUM, "ring", "G", 1.00e-3, 0.13e-3),
+    _row(MOMENTUM, "ring", "I", 10.60e-3, 2.70e-3),
+    _row(MATCHED, "ring", "G", 1.30, 1.42),
+    _row(MATCHED, "ring", "I", 0.131, 0.021),
     # appendix:extension_experiments_v23
-    _row(EXACT_QUERIES, "complete", "G", Printed(2.96e-5, 1.13e-5, SEEDS), below=True),
-    _row(EXACT_QUERIES, "complete", "I", Printed(1.34e-2, 0.48e-2, SEEDS), below=False),
-    _row(EXACT_QUERIES, "ring", "G", Printed(1.43e-4, 0.49e-4, SEEDS), below=True),
+    _row(EXACT_QUERIES, "complete", "G", 2.96e-5, 1.13e-5),
+    _row(EXACT_QUERIES, "complete", "I", 1.34e-2, 0.48e-2),
+    _row(EXACT_QUERIES, "ring", "G", 1.43e-4, 0.49e-4),
 )
 LABELLED = {  # figures of the paper among the 16 groups: omega 0.6, base step 0.004
     ("complete", 2.0): "extension-complete-v23",
@@ -90,92 +92,67 @@ LABELLED = {  # figures of the paper among the 16 groups: omega 0.6, base step 0
 
 
 def find(evidence: Evidence) -> Findings:
-    log = evidence.logs[CONFIG]
-    parts, seeds = by_spot(log), seeds_of(log)
-    cells = finals(parts)
-    spots = [row.spot for row in PRINTED]
-    exact = expected_paths(spots, seeds, int(log["round"].max()), evidence.processes)
+    study = Study.read(evidence, CONFIG, PRINTED)
     claims = [
-        *row_claims(PRINTED, cells, exact),
-        *same_step(cells),
-        *matched_step(cells),
-        *topology(cells),
-        *without_heterogeneity(cells),
-        *noise_floor(cells),
-        *run_claims(log, "1,536", len(seeds)),
+        *study.quoted(),
+        *same_step(study.cells),
+        *matched_step(study.cells),
+        *topology(study.cells),
+        *without_heterogeneity(study.cells),
+        *noise_floor(study.cells),
+        *run_claims(study.log, "1,536", len(study.seeds)),
         first_updates(load_config(CONFIG, evidence.seeds)),
     ]
-    return Findings(claims, tables(cells, exact), pictures(parts, exact))
+    return Findings(claims, tables(study), pictures(study))
 
 
-def same_step(cells: Mapping[Spot, Cell]) -> list[Claim]:
+def same_step(cells: Cells) -> Iterator[Claim]:
     paper = "G remains below S and I at the same step"
-    return [
-        ends_below(
-            f"G below {other}: {graph}, {update.name}",
-            paper,
-            cells[update.spot(graph, "G")],
-            cells[update.spot(graph, other)],
-        )
-        for graph in GRAPHS
-        for update in (EXACT_QUERIES, NOISY, MOMENTUM)
-        for other in "SI"
-    ]
+    for graph, update, other in product(GRAPHS, (EXACT_QUERIES, NOISY, MOMENTUM), "SI"):
+        low, high = (cells[update.spot(graph, coupling)] for coupling in ("G", other))
+        yield ends_below(f"G below {other}: {graph}, {update.name}", paper, low, high)
 
 
-def matched_step(cells: Mapping[Spot, Cell]) -> list[Claim]:
+def matched_step(cells: Cells) -> Iterator[Claim]:
     """Ten times the step is too large for G with a base step of 0.004, not with 0.001."""
     large, small = "at eta = 0.04 G ends much higher than I", "at eta = 0.01 G keeps the advantage"
-    claims = []
     for graph in GRAPHS:
-        G, I = (cells[MATCHED.spot(graph, coupling)] for coupling in "GI")  # noqa: E741 — the paper's name
-        claims.append(ends_below(f"I below G: {graph}, first step matched, eta 0.04", large, I, G))
-    for graph in GRAPHS:
-        for other in "SI":
-            G, rival = (cells[MATCHED.spot(graph, coupling, eta0=0.001)] for coupling in ("G", other))
-            claims.append(
-                ends_below(f"G below {other}: {graph}, first step matched, eta 0.01", small, G, rival)
-            )
-    return claims
+        low, high = (cells[MATCHED.spot(graph, coupling)] for coupling in "IG")
+        yield ends_below(f"I below G: {graph}, first step matched, eta 0.04", large, low, high)
+    for graph, other in product(GRAPHS, "SI"):
+        low, high = (cells[MATCHED.spot(graph, coupling, eta0=0.001)] for coupling in ("G", other))
+        yield ends_below(f"G below {other}: {graph}, first step matched, eta 0.01", small, low, high)
 
 
-def topology(cells: Mapping[Spot, Cell]) -> list[Claim]:
+def topology(cells: Cells) -> Iterator[Claim]:
     """With equal curvatures G does not depend on the graph; with unequal ones it does."""
-    first, second = (cells[EXACT_QUERIES.spot(graph, "G")] for graph in GRAPHS)
+    low, high = (cells[EXACT_QUERIES.spot(graph, "G")] for graph in GRAPHS)
     words = "G lower on the complete graph than on the ring: deterministic"
-    return [ends_below(words, "on the ring the G residual is larger", first, second)]
+    yield ends_below(words, "on the ring the G residual is larger", low, high)
 
 
-def without_heterogeneity(cells: Mapping[Spot, Cell]) -> list[Claim]:
+def without_heterogeneity(cells: Cells) -> Iterator[Claim]:
     """The ratio of G to I is smaller at zeta 0 than at zeta 2, and means at zeta 0 are close."""
-    paper, claims = "when zeta = 0 the large deterministic advantage disappears", []
+    paper = "when zeta = 0 the large deterministic advantage disappears"
     for graph in GRAPHS:
         apart = [_powers_apart(cells, graph, zeta) for zeta in ZETAS]
         words = f"log10 between G and I smaller at zeta 0 than at zeta 2: {graph}, deterministic"
-        claims.append(order(words, paper, *apart))
-        G, *others = (cells[EXACT_QUERIES.spot(graph, coupling, zeta=0.0)] for coupling in COUPLINGS)
-        for name, other in zip("SI", others, strict=True):
-            claims.append(close(f"{name} close to G: {graph}, deterministic, zeta 0", paper, other, G))
-    return claims
+        yield order(words, paper, *apart)
+        for name in "SI":
+            pair = (cells[EXACT_QUERIES.spot(graph, coupling, zeta=0.0)] for coupling in (name, "G"))
+            yield close(f"{name} close to G: {graph}, deterministic, zeta 0", paper, *pair)
 
 
-def _powers_apart(cells: Mapping[Spot, Cell], graph: str, zeta: float) -> dict[str, float]:
+def _powers_apart(cells: Cells, graph: str, zeta: float) -> dict[str, float]:
     G, I = (cells[EXACT_QUERIES.spot(graph, coupling, zeta=zeta)].values for coupling in "GI")  # noqa: E741
     return {seed: abs(math.log10(G[seed] / I[seed])) for seed in G if seed in I}
 
 
-def noise_floor(cells: Mapping[Spot, Cell]) -> list[Claim]:
+def noise_floor(cells: Cells) -> Iterator[Claim]:
     paper = "oracle noise raises the floor reached by G above its deterministic value"
-    return [
-        ends_below(
-            f"deterministic G below noisy G: {graph}, zeta {zeta:g}",
-            paper,
-            cells[EXACT_QUERIES.spot(graph, "G", zeta=zeta)],
-            cells[NOISY.spot(graph, "G", zeta=zeta)],
-        )
-        for graph in GRAPHS
-        for zeta in ZETAS
-    ]
+    for graph, zeta in product(GRAPHS, ZETAS):
+        low, high = (cells[update.spot(graph, "G", zeta=zeta)] for update in (EXACT_QUERIES, NOISY))
+        yield ends_below(f"deterministic G below noisy G: {graph}, zeta {zeta:g}", paper, low, high)
 
 
 def first_updates(plan: Plan) -> Claim:
@@ -204,9 +181,9 @@ def _is(trial: Trial, update: Update, coupling: str) -> bool:
     return method.eta in steps and said == (update.sigma, update.beta, coupling)
 
 
-def tables(cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]) -> list[Table]:
+def tables(study: Study) -> list[Table]:
     title = "Final objective: printed cells (omega 0.6, zeta 2, base step 0.004)"
-    path = exact[MATCHED.spot("ring", "G")]
+    path = study.exact[MATCHED.spot("ring", "G")]
     half = (len(path) - 1) // 2
     notes = (
         "The last two columns are not the paper's; the expectation is over all tapes and noise. That of G at "
@@ -214,49 +191,30 @@ def tables(cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]) -> list[Tabl
     )
     columns = ("graph", "omega", "zeta", "base step", "update", "eta", *COUPLINGS, "paper")
     return [
-        Table("extension-printed", title, ROW_COLUMNS, row_table(PRINTED, cells, exact), notes),
-        Table("extension-final", "Final objective of all 192 cells", columns, list(summary(cells))),
+        study.table("extension-printed", title, notes),
+        Table("extension-final", "Final objective of all 192 cells", columns, list(summary(study.cells))),
     ]
 
 
-def summary(cells: Mapping[Spot, Cell]) -> Iterable[list[str]]:
-    known = {row.spot: f"{row.spot.coupling} {printed_text(row.printed)}" for row in PRINTED}
-    for graph, omega, zeta, eta0 in groups():
-        for update in UPDATES:
-            spots = [update.spot(graph, c, zeta=zeta, omega=omega, eta0=eta0) for c in COUPLINGS]
-            told = [known[spot] for spot in spots if spot in known]
-            shown = [text(cells[spot].mean, cells[spot].std) for spot in spots]
-            yield [
-                graph,
-                f"{omega:g}",
-                f"{zeta:g}",
-                f"{eta0:g}",
-                update.name,
-                f"{spots[0].eta:g}",
-                *shown,
-                "; ".join(told),
-            ]
+def summary(cells: Cells) -> Iterator[list[str]]:
+    known = {row.spot: f"{row.spot.coupling} {shown(row.printed)}" for row in PRINTED}
+    for group, update in product(GROUPS, UPDATES):
+        spots = [update.at(group, coupling) for coupling in COUPLINGS]
+        graph, *numbers = group
+        about = [graph, *(f"{number:g}" for number in numbers), update.name, f"{spots[0].eta:g}"]
+        told = "; ".join(known[spot] for spot in spots if spot in known)
+        yield [*about, *(shown(cells[spot]) for spot in spots), told]
 
 
-def groups() -> list[tuple[str, float, float, float]]:
-    """The 16 groups of panels: graph, omega, zeta, base step."""
-    return [(g, w, z, e) for g in GRAPHS for w in OMEGAS for z in ZETAS for e in STEPS]
-
-
-def pictures(parts: Mapping[Spot, pd.DataFrame], exact: Mapping[Spot, Array]) -> list[Picture]:
+def pictures(study: Study) -> list[Picture]:
     """The figure of the main text, then all 16 groups, objective above disagreement."""
-    updates = (EXACT_QUERIES, NOISY, MOMENTUM)
-    main = [
-        _panel(parts, exact, update, ("ring", 0.6, 2.0, 0.004), "objective", k)
-        for k, update in enumerate(updates)
-    ]
+    main = [_panel(study, ("ring", 0.6, 2.0, 0.004), "objective", k) for k in range(3)]
     found = [picture("correlation-mechanism", "Different local curvatures on an eight-node ring", main, 3)]
-    for group in groups():
+    for group in GROUPS:
         graph, omega, zeta, eta0 = group
         panels = [
-            _panel(parts, exact, update, group, metric, k)
-            for metric in ("objective", "disagreement")
-            for k, update in enumerate(UPDATES)
+            _panel(study, group, metric, k)
+            for metric, k in product(("objective", "disagreement"), range(len(UPDATES)))
         ]
         title = f"{graph.capitalize()}, ω = {omega:g}, ζ = {zeta:g}, base step {eta0:g}"
         found.append(picture(_name(*group), title, panels, len(UPDATES)))
@@ -269,19 +227,11 @@ def _name(graph: str, omega: float, zeta: float, eta0: float) -> str:
     return f"extension-{graph}-omega-{omega:g}-zeta-{zeta:g}-step-{eta0:g}"
 
 
-def _panel(
-    parts: Mapping[Spot, pd.DataFrame],
-    exact: Mapping[Spot, Array],
-    update: Update,
-    group: tuple[str, float, float, float],
-    metric: str,
-    k: int,
-) -> Panel:
-    graph, omega, zeta, eta0 = group
-    spots = {c: update.spot(graph, c, zeta=zeta, omega=omega, eta0=eta0) for c in COUPLINGS}
-    known = [exact[spot] for spot in spots.values() if spot in exact and metric == "objective"]
-    title = f"({'abcd'[k]}) {update.name}, η = {spots['G'].eta:g}"
-    return Panel(title, metric, {c: parts[spot] for c, spot in spots.items()}, known)
+def _panel(study: Study, group: Group, metric: str, k: int) -> Panel:
+    spots = {coupling: UPDATES[k].at(group, coupling) for coupling in COUPLINGS}
+    known = [study.exact[spot] for spot in spots.values() if spot in study.exact and metric == "objective"]
+    title = f"({'abcd'[k]}) {UPDATES[k].name}, η = {spots['G'].eta:g}"
+    return Panel(title, metric, {c: study.parts[spot] for c, spot in spots.items()}, known)
 
 
 ITEMS = [

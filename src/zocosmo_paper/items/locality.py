@@ -15,11 +15,12 @@ from zocosmo.report.curves import curve, draw, styles
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo_paper.claim import ORDERING, Claim, Printed, constant, differences, ends_below, figure, unknown
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
+from zocosmo_paper.items.panels import draw_means
 
 MEGABIT = 1_000_000  # per node
 LOCALITY, MATCHING = "tab-appendix-support-locality", "tab-matching-synthetic-v19"
-GLOBAL, EDGE, FLOOD = "global support", "edge-local support", "seed–scalar flood"
-ALL, COMMON, OWN = "all-neighbour, common", "matching, common", "matching, edge-local"
+LOCAL = GLOBAL, EDGE, FLOOD = "global support", "edge-local support", "seed–scalar flood"
+SAME = ALL, COMMON, OWN = "all-neighbour, common", "matching, common", "matching, edge-local"
 
 
 class RingCell(NamedTuple):
@@ -47,29 +48,35 @@ def read_cell(text: str) -> RingCell:
     return RingCell(mean, std, *map(int, rounds))
 
 
-RINGS = {  # tab:appendix_support_locality
-    n: dict(zip((GLOBAL, EDGE, FLOOD), map(read_cell, texts), strict=True))
-    for n, texts in {
-        8: ("0.0625 ± 0.0017 (970)", "0.0530 ± 0.0013 (1950)", "0.0558 ± 0.0007 (1480)"),
-        16: ("0.0643 ± 0.0003 (970)", "0.0546 ± 0.0017 (1950)", "0.0692 ± 0.0016 (690)"),
-        32: ("0.0650 ± 0.0010 (970)", "0.0554 ± 0.0006 (1950)", "0.0971 ± 0.0012 (330)"),
-        64: ("0.0649 ± 0.0010 (970)", "0.0552 ± 0.0004 (1950)", "0.1593 ± 0.0021 (160)"),
-    }.items()
-}
+def read_rows(methods: Sequence[str], text: str) -> dict[int, dict[str, RingCell]]:
+    """Cells by N and method, from a line for each N with / between its cells."""
+    lines = (line.split(maxsplit=1) for line in text.strip().splitlines())
+    return {int(n): dict(zip(methods, map(read_cell, cells.split("/")), strict=True)) for n, cells in lines}
+
+
+RINGS = read_rows(  # tab:appendix_support_locality
+    LOCAL,
+    """
+    8  0.0625 ± 0.0017 (970) / 0.0530 ± 0.0013 (1950) / 0.0558 ± 0.0007 (1480)
+    16 0.0643 ± 0.0003 (970) / 0.0546 ± 0.0017 (1950) / 0.0692 ± 0.0016 (690)
+    32 0.0650 ± 0.0010 (970) / 0.0554 ± 0.0006 (1950) / 0.0971 ± 0.0012 (330)
+    64 0.0649 ± 0.0010 (970) / 0.0552 ± 0.0004 (1950) / 0.1593 ± 0.0021 (160)
+    """,
+)
+OPEN = {"markerfacecolor": "none"}  # marks of the paper's cells
 ROUND_BITS = {GLOBAL: "1024", EDGE: "512", FLOOD: "672"}  # per node at N = 8; a flood's: (N − 1)(64 + 32)
-MATCHED = {
-    4: {OWN: read_cell("0.0466 ± 0.0017")}
-} | {  # tab:matching_synthetic_v19; its first two cells below
-    n: dict(zip((ALL, COMMON, OWN), map(read_cell, texts), strict=True))
-    for n, texts in {
-        8: ("0.0626 ± 0.0017", "0.0520 ± 0.0013", "0.0529 ± 0.0013"),
-        16: ("0.0644 ± 0.0003", "0.0543 ± 0.0015", "0.0545 ± 0.0017"),
-    }.items()
-}
-UNSTABLE = {ALL: "(1.18 ± 2.63)e86", COMMON: "(7.61 ± 17.01)e106"}  # N = 4, all five seeds in the mean
+MATCHED = {4: {OWN: read_cell("0.0466 ± 0.0017")}} | read_rows(  # tab:matching_synthetic_v19
+    SAME,
+    """
+    8  0.0626 ± 0.0017 / 0.0520 ± 0.0013 / 0.0529 ± 0.0013
+    16 0.0644 ± 0.0003 / 0.0543 ± 0.0015 / 0.0545 ± 0.0017
+    """,
+)
+UNSTABLE = {ALL: "(1.18 ± 2.63)e86", COMMON: "(7.61 ± 17.01)e106"}  # rest of N = 4, all seeds in the mean
 LOST, SEEDS = 1, 5  # "unstable on one of five seeds"
 
 Cells = Mapping[tuple[int, str], Cell]
+Rows = Mapping[int, Mapping[str, RingCell | str]]
 
 
 def at_a_megabit(log: Any) -> dict[tuple[int, str], Cell]:
@@ -95,7 +102,10 @@ def find_locality(evidence: Evidence) -> Findings:
         claims += [orders[n, GLOBAL], orders[n, FLOOD]]
     claims.append(_below(found, 8, FLOOD, GLOBAL, "competitive: 0.0558 against 0.0625"))
     claims += _costs(log)
-    return Findings(claims, [_locality_table(found)], [_picture(log, found)])
+    title = "Relative objective at 1 Mbit per node; completed logged rounds in parentheses"
+    notes = "Mean ± std over seeds. Diverged runs are in no mean; which seeds diverge is luck of the tape."
+    table = _table(LOCALITY, title, RINGS, found, notes, rounds=True)
+    return Findings(claims, [table], [_picture(log, found)])
 
 
 def _figure(n: int, method: str, entry: RingCell, ours: Cell, *, ordered: bool) -> Claim:
@@ -148,17 +158,15 @@ def shown(ours: Cell, *, rounds: bool = True) -> str:
     return text + (f", {ours.diverged} diverged" if ours.diverged else "")
 
 
-def _locality_table(found: Cells) -> Table:
-    methods = (GLOBAL, EDGE, FLOOD)
+def _table(name: str, title: str, printed: Rows, found: Cells, notes: str, *, rounds: bool) -> Table:
+    """A row for each N: every method's cell, the paper's and ours."""
+    methods = list(printed[8])
+    rows = [
+        [str(n), *(text for m in methods for text in (str(row[m]), shown(found[n, m], rounds=rounds)))]
+        for n, row in printed.items()
+    ]
     return Table(
-        LOCALITY,
-        "Relative objective at 1 Mbit per node; completed logged rounds in parentheses",
-        ["N", *(f"{method}, {who}" for method in methods for who in ("paper", "ours"))],
-        [
-            [str(n), *(text for m in methods for text in (str(row[m]), shown(found[n, m])))]
-            for n, row in RINGS.items()
-        ],
-        "Mean ± std over seeds. Diverged runs are in no mean; which seeds diverge is luck of the tape.",
+        name, title, ["N", *(f"{m}, {who}" for m in methods for who in ("paper", "ours"))], rows, notes
     )
 
 
@@ -176,38 +184,24 @@ def _picture(log: Any, found: Cells) -> Picture:
 
     def draw_all(to: Path) -> None:
         canvas, (first, second, third) = new_panels(to, (10.5, 3.6), 3, 3)
-        looks = styles([GLOBAL, EDGE, FLOOD])
+        looks = styles(LOCAL)
         for method, look in looks.items():
-            _against_n(first, found, method, look["color"])
+            draw_means(first, [found[n, method] for n in RINGS], color=look["color"])
+            printed = [RINGS[n][method].number.mean for n in RINGS]
+            first.plot(range(len(RINGS)), printed, "o", color=look["color"], **OPEN, markersize=9)
             rounds = [(found[n, method].rounds or (math.nan,))[0] for n in RINGS]
             second.plot(range(len(RINGS)), rounds, marker="o", **look)
         _over_bits(third, log, looks)
         for axes, name in ((first, "relative objective at 1 Mbit"), (second, "logged rounds at 1 Mbit")):
             axes.set(xlabel="nodes N", ylabel=name, xticks=range(len(RINGS)), xticklabels=list(RINGS))
         handles = [second.plot([], [], **look)[0] for look in looks.values()]
-        handles.append(first.plot([], [], "o", color="#555555", markerfacecolor="none")[0])
+        handles.append(first.plot([], [], "o", color="#555555", **OPEN)[0])
         canvas.legend(handles, [*looks, "paper"], loc="outside lower center", ncols=4, frameon=False)
         save_figure(canvas, to, dpi=160)
 
     return Picture(
         "fig-appendix-support-locality", "One hop against graph-wide dissemination", text, draw_all
     )
-
-
-def _against_n(axes: Any, found: Cells, method: str, colour: str) -> None:
-    ours = [found[n, method] for n in RINGS]
-    bars = [0.0 if math.isnan(each.std) else each.std for each in ours]
-    axes.errorbar(
-        range(len(RINGS)),
-        [each.mean for each in ours],
-        bars,
-        color=colour,
-        marker="o",
-        markersize=4,
-        capsize=3,
-    )
-    printed = [RINGS[n][method].number.mean for n in RINGS]
-    axes.plot(range(len(RINGS)), printed, "o", color=colour, markersize=9, markerfacecolor="none")
 
 
 def _over_bits(axes: Any, log: Any, looks: Mapping[str, dict[str, Any]]) -> None:
@@ -235,7 +229,13 @@ def find_matching(evidence: Evidence) -> Findings:
     claims += [_lost(found[4, method], method) for method in (ALL, COMMON)]
     claims += faster
     claims += [_close(found, n) for n in (8, 16)]
-    return Findings(claims, [_matching_table(found)])
+    title = "Same matching, at 1 Mbit per node: F(x̄_T) / F(x̄_0)"
+    notes = (
+        "Mean ± std over seeds. The paper averages diverged runs; ours end at an objective of 1e12 and are "
+        "counted."
+    )
+    printed: Rows = {**MATCHED, 4: {**UNSTABLE, **MATCHED[4]}}
+    return Findings(claims, [_table(MATCHING, title, printed, found, notes, rounds=False)])
 
 
 def _lost(ours: Cell, method: str) -> Claim:
@@ -259,30 +259,6 @@ def _close(found: Cells, n: int) -> Claim:
     words = f"N = {n}: {COMMON} minus {OWN} (close)"
     note = "std of the paper's difference as if unpaired"
     return figure(words, Printed(middle, spread), pairs, diverged=a.diverged + b.diverged, note=note)
-
-
-def _matching_table(found: Cells) -> Table:
-    def paper(n: int, method: str) -> str:
-        return str(MATCHED[n][method]) if method in MATCHED[n] else UNSTABLE[method]
-
-    return Table(
-        MATCHING,
-        "Same matching, at 1 Mbit per node: F(x̄_T) / F(x̄_0)",
-        ["N", *(f"{method}, {who}" for method in (ALL, COMMON, OWN) for who in ("paper", "ours"))],
-        [
-            [
-                str(n),
-                *(
-                    text
-                    for m in (ALL, COMMON, OWN)
-                    for text in (paper(n, m), shown(found[n, m], rounds=False))
-                ),
-            ]
-            for n in MATCHED
-        ],
-        "Mean ± std over seeds. The paper averages diverged runs; ours end at an objective of 1e12 and are "
-        "counted.",
-    )
 
 
 CHOICES = {

@@ -1,7 +1,8 @@
 """The 288-run study: what direction coupling does where nodes share a curvature and pull apart."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,28 +20,21 @@ from zocosmo_paper.items.panels import Panel, picture
 from zocosmo_paper.items.studies import (
     COUPLINGS,
     GRAPHS,
-    ROW_COLUMNS,
     SEEDS,
     D,
     N,
     Q,
     Quote,
     Spot,
-    by_spot,
+    Study,
     close,
-    expected_paths,
-    finals,
-    row_claims,
-    row_table,
     run_claims,
-    seeds_of,
-    text,
+    shown,
 )
 
 CONFIG = "appendix-correlation-experiments"
 ZETAS = (0.0, 0.5, 2.0)
 CERTIFIED, PRACTICAL = 1e-4, 0.004
-PULLED = (0.5, 2.0)
 SAME = 1e-6  # relative: trajectories equal in exact arithmetic differ by the rounding of two queries
 PAIRED_ROUNDS = 200  # compared for each seed
 
@@ -63,79 +57,46 @@ FIGURES = (  # fig:corr_objective_practical, and three without a label
 
 
 def find(evidence: Evidence) -> Findings:
-    log = evidence.logs[CONFIG]
-    parts, seeds = by_spot(log), seeds_of(log)
-    cells = finals(parts)
-    spots = [row.spot for row in PRINTED]
-    exact = expected_paths(spots, seeds, int(log["round"].max()), evidence.processes)
+    study = Study.read(evidence, CONFIG, PRINTED)
     claims = [
-        *row_claims(PRINTED, cells, exact),
-        *orderings(cells),
-        *closeness(cells),
-        one_trajectory(cells),
-        *run_claims(log, "288", len(seeds)),
-        *streams(seeds),
+        *study.quoted(),
+        *orderings(study.cells),
+        *closeness(study.cells),
+        one_trajectory(study.cells),
+        *run_claims(study.log, "288", len(study.seeds)),
+        *streams(study.seeds),
     ]
     notes = "The last two columns are not the paper's. G is near log-normal: a mean of 8 runs says little."
+    columns = ("eta", "graph", "zeta", *COUPLINGS)
     tables = [
-        Table(
-            "corr-printed",
-            "Final objective: printed cells",
-            ROW_COLUMNS,
-            row_table(PRINTED, cells, exact),
-            notes,
-        ),
-        Table(
-            "corr-final",
-            "Final objective of all 36 cells, ours",
-            ("eta", "graph", "zeta", *COUPLINGS),
-            summary(cells),
-        ),
+        study.table("corr-printed", "Final objective: printed cells", notes),
+        Table("corr-final", "Final objective of all 36 cells, ours", columns, summary(study.cells)),
     ]
-    return Findings(claims, tables, [one_figure(parts, *about) for about in FIGURES])
+    return Findings(claims, tables, [one_figure(study.parts, *about) for about in FIGURES])
 
 
-def orderings(cells: Mapping[Spot, Cell]) -> list[Claim]:
+def orderings(cells: Mapping[Spot, Cell]) -> Iterator[Claim]:
     """With unequal linear terms, S and I reach a floor and G does not."""
     paper = "nonzero linear heterogeneity produces a floor for S and I; G keeps the cancellation"
-    return [
-        ends_below(
-            f"G below {other}: {graph}, zeta {zeta:g}, eta 0.004",
-            paper,
-            cells[Spot(graph, "G", PRACTICAL, zeta)],
-            cells[Spot(graph, other, PRACTICAL, zeta)],
-        )
-        for graph in GRAPHS
-        for zeta in PULLED
-        for other in "SI"
-    ]
+    for graph, zeta, other in product(GRAPHS, (0.5, 2.0), "SI"):
+        low, high = (cells[Spot(graph, coupling, PRACTICAL, zeta)] for coupling in ("G", other))
+        yield ends_below(f"G below {other}: {graph}, zeta {zeta:g}, eta 0.004", paper, low, high)
 
 
-def closeness(cells: Mapping[Spot, Cell]) -> list[Claim]:
+def closeness(cells: Mapping[Spot, Cell]) -> Iterator[Claim]:
     paper = "at zero heterogeneity the final means are close"
-    return [
-        close(
-            f"{other} close to G: {graph}, zeta 0, eta {eta:g}",
-            paper,
-            cells[Spot(graph, other, eta, 0.0)],
-            cells[Spot(graph, "G", eta, 0.0)],
-        )
-        for eta in (PRACTICAL, CERTIFIED)
-        for graph in GRAPHS
-        for other in "SI"
-    ]
+    for eta, graph, other in product((PRACTICAL, CERTIFIED), GRAPHS, "SI"):
+        pair = (cells[Spot(graph, coupling, eta, 0.0)] for coupling in (other, "G"))
+        yield close(f"{other} close to G: {graph}, zeta 0, eta {eta:g}", paper, *pair)
 
 
 def one_trajectory(cells: Mapping[Spot, Cell]) -> Claim:
     """Under G, x̄ depends on neither the matching nor the linear terms   [eq:corr_cancellation]"""
     words = "largest relative difference between final F of G over graphs and zeta"
     worst = 0.0
-    for eta in (CERTIFIED, PRACTICAL):
-        first = cells[Spot(GRAPHS[0], "G", eta, ZETAS[0])].values
-        for graph in GRAPHS:
-            for zeta in ZETAS:
-                other = cells[Spot(graph, "G", eta, zeta)].values
-                worst = max(worst, *(abs(other[seed] / first[seed] - 1) for seed in first))
+    for eta, graph, zeta in product((CERTIFIED, PRACTICAL), GRAPHS, ZETAS):
+        first, other = (cells[Spot(g, "G", eta, z)].values for g, z in ((GRAPHS[0], ZETAS[0]), (graph, zeta)))
+        worst = max(worst, *(abs(other[seed] / first[seed] - 1) for seed in first))
     paper = "the G average trajectory is identical across heterogeneity levels and topologies"
     note = f"within up to {SAME:g}: two queries round"
     return Claim(words, paper, worst, WITHIN if worst <= SAME else NO, seeds=len(first), note=note)
@@ -182,27 +143,16 @@ def same_noise(seeds: list[int]) -> Fraction:
 
 def summary(cells: Mapping[Spot, Cell]) -> list[list[str]]:
     return [
-        [f"{eta:g}", graph, f"{zeta:g}", *(_of(cells[Spot(graph, c, eta, zeta)]) for c in COUPLINGS)]
-        for eta in (PRACTICAL, CERTIFIED)
-        for graph in GRAPHS
-        for zeta in ZETAS
+        [f"{eta:g}", graph, f"{zeta:g}", *(shown(cells[Spot(graph, c, eta, zeta)]) for c in COUPLINGS)]
+        for eta, graph, zeta in product((PRACTICAL, CERTIFIED), GRAPHS, ZETAS)
     ]
-
-
-def _of(found: Cell) -> str:
-    return text(found.mean, found.std)
 
 
 def one_figure(parts: Mapping[Spot, pd.DataFrame], name: str, metric: str, eta: float, title: str) -> Picture:
     """A row of panels for each graph, a column for each level of heterogeneity."""
     panels = [
-        Panel(
-            f"{graph}, ζ = {zeta:g}",
-            metric,
-            {coupling: parts[Spot(graph, coupling, eta, zeta)] for coupling in COUPLINGS},
-        )
-        for graph in GRAPHS
-        for zeta in ZETAS
+        Panel(f"{graph}, ζ = {zeta:g}", metric, {c: parts[Spot(graph, c, eta, zeta)] for c in COUPLINGS})
+        for graph, zeta in product(GRAPHS, ZETAS)
     ]
     return picture(name, title, panels, columns=len(ZETAS))
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,16 +24,10 @@ PAIRS = N // 2
 DRAWS = 1500
 LEVELS = (0, 1, 3, 6, 10, 15)  # H²; the paper says six values, and names 0, 3 and 15
 FAR = 4.0  # standard errors; all of 36 means stay within it in 399 of 400 studies
-PRINTED = {  # appendix:correlation_experiments: V at H² = 0, 3 and 15
-    ("G", 0): "31",
-    ("S", 0): "13",
-    ("I", 0): "7.75",
-    ("G", 3): "31",
-    ("S", 3): "31",
-    ("I", 3): "31",
-    ("G", 15): "31",
-    ("S", 15): "103",
-    ("I", 15): "124",
+PRINTED = {  # appendix:correlation_experiments: V of each coupling, by H²
+    (coupling, level): printed
+    for level, row in {0: ("31", "13", "7.75"), 3: ("31", "31", "31"), 15: ("31", "103", "124")}.items()
+    for coupling, printed in zip(COUPLINGS, row, strict=True)
 }
 WHAT = {"V": "error of the averaged update", "U": "disagreement injected"}
 
@@ -150,21 +144,13 @@ def orderings(found: dict[MomentKey, Drawn]) -> list[Claim]:
 
 def table(found: dict[MomentKey, Drawn]) -> Table:
     columns = ("H2", "coupling", "V, paper", "V, closed form", "V, drawn", "U, closed form", "U, drawn")
-    rows = [
-        [
-            str(level),
-            coupling,
-            PRINTED.get((coupling, level), ""),
-            f"{float(found['V', coupling, level].exact):g}",
-            shown(found["V", coupling, level]),
-            f"{float(found['U', coupling, level].exact):g}",
-            shown(found["U", coupling, level]),
-        ]
-        for level in LEVELS
-        for coupling in COUPLINGS
-    ]
-    drawn = found["V", "G", 0].draws
-    size = f"{len(drawn)} seeds of {drawn.shape[1]:,} draws"
+    rows = []
+    for level, coupling in product(LEVELS, COUPLINGS):
+        drawn = [found[which, coupling, level] for which in WHAT]
+        numbers = [text for each in drawn for text in (f"{float(each.exact):g}", shown(each))]
+        rows.append([str(level), coupling, PRINTED.get((coupling, level), ""), *numbers])
+    seeds, draws = found["V", "G", 0].draws.shape
+    size = f"{seeds} seeds of {draws:,} draws"
     notes = f"Mean ± std over {size}; V + U is the same for all couplings."
     return Table("corr-moments", "Moments of the applied update at frozen states", columns, rows, notes)
 
@@ -178,8 +164,7 @@ def picture(found: dict[MomentKey, Drawn]) -> Picture:
     ends = [
         f"{which} of {coupling} from {float(exact(which, coupling, LEVELS[0])):g} to "
         f"{float(exact(which, coupling, LEVELS[-1])):g}"
-        for which in WHAT
-        for coupling in COUPLINGS
+        for which, coupling in product(WHAT, COUPLINGS)
     ]
     said = "Straight lines over H² from 0 to 15 with drawn means on them; all couplings meet at H² = 3. "
     title = "Exact moment curves and Monte Carlo means"

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zocosmo.report.budget import Cell
 from zocosmo.report.curves import COLOURS, DASHES, curve
 from zocosmo.report.figures import check_figure, new_panels, save_figure
 from zocosmo_paper.item import Picture
@@ -119,6 +120,13 @@ def finish(axes: Any, panel: Panel, top: float, *, first: bool, last: bool) -> N
         axes.set_ylabel(NAMES[panel.metric], fontsize=9)
     if last:
         axes.set_xlabel("kbit per node", fontsize=9)
+
+
+def draw_means(axes: Any, cells: Sequence[Cell], *, scale: float = 1.0, **look: Any) -> None:
+    """Means of a row of cells, with bars of one std."""
+    bars = [0.0 if math.isnan(each.std) else scale * each.std for each in cells]
+    means = [scale * each.mean for each in cells]
+    axes.errorbar(range(len(cells)), means, bars, marker="o", markersize=4, capsize=3, **look)
 
 
 def describe(title: str, panels: Sequence[Panel]) -> str:

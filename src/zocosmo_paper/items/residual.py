@@ -76,25 +76,20 @@ def find(evidence: Evidence) -> Findings:
 
 
 def claims(log: pd.DataFrame, seen: pd.DataFrame) -> list[Claim]:
-    logged = log[["trial", "round", "objective"]].merge(
-        seen[["trial", "round", "objective"]], how="inner", on=["trial", "round", "objective"]
-    )
+    state = ["trial", "round", "objective"]
+    logged = log[state].merge(seen[state], how="inner", on=state)
     share = (seen["r2"] / seen["bound"].where(seen["bound"] > 0)).max()
     note = f"the largest share of the bound that is used is {share:.3g}"
     exact = "the measured residual satisfied the bound at every logged state"
+    above = f"of {len(seen):,} states, those above the bound"
+    unequal = "states at which the mean slope is not that of the average plus the residual"
+    wrong, largest = int((seen["identity"] > ROUNDING).sum()), seen["identity"].max()
     return [
         constant(
             "logged states that were looked at", f"{len(log)}", len(logged), note="same F to the last bit"
         ),
-        constant(
-            f"of {len(seen):,} states, those above the bound", "0", int((~holds(seen)).sum()), note=note
-        )._replace(paper=f"0: {exact}"),
-        constant(
-            "states at which the mean slope is not that of the average plus the residual",
-            "0",
-            int((seen["identity"] > ROUNDING).sum()),
-            note=f"largest relative difference {seen['identity'].max():.2g}",
-        ),
+        constant(above, "0", int((~holds(seen)).sum()), note=note)._replace(paper=f"0: {exact}"),
+        constant(unequal, "0", wrong, note=f"largest relative difference {largest:.2g}"),
     ]
 
 

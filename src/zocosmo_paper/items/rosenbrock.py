@@ -8,15 +8,14 @@ the cells imply, and also over the first seeds, with any degree. No graph is red
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from zocosmo.report.budget import Cell, cell, selected
 from zocosmo.report.curves import figure as draw_curves
-from zocosmo.report.stats import paired_interval
 from zocosmo_paper.claim import (
-    NO,
     ORDERING,
     WITHIN,
     Claim,
@@ -33,7 +32,8 @@ from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 
 MAIN, DRAWN = "tab-synthetic-ablation", "tab-synthetic-ablation-erdos-renyi"
 COSMO, INDEXED, COM_DSZO = METHODS = ("ZO-COSMO", "same updates with indices", "Com-DSZO")
-RING, RANDOM, GRID, ANY = "ring", "Erdős–Rényi", "grid", "Erdős–Rényi, any degree"
+RING, RANDOM, GRID = COLUMNS = ("ring", "Erdős–Rényi", "grid")
+ANY = "Erdős–Rényi, any degree"
 TENTH, THREE_TENTHS = 100_000, 300_000  # bits per node
 VALUE_BITS = 32
 PAPER_SEEDS = 5
@@ -43,7 +43,6 @@ PRINTED = {  # tab:synthetic_ablation
     INDEXED: {RING: "0.088 ± 0.006", RANDOM: "0.136 ± 0.015", GRID: "0.103 ± 0.006"},
     COM_DSZO: {RING: "0.097 ± 0.007", RANDOM: "0.171 ± 0.018", GRID: "0.115 ± 0.007"},
 }
-GAIN = ("15%", "17%")  # more rounds at 0.1 Mbit without indices: least and most over graphs
 GAP = "0.004"  # at 0.3 Mbit on the Erdős–Rényi graph
 
 Cells = Mapping[tuple[str, str], Cell]  # by column and method
@@ -96,11 +95,15 @@ def shown(ours: Cell) -> str:
     """
     if not ours.values:
         return "–" + (f" {ours.diverged} diverged" if ours.diverged else "")
-    least, most = ours.rounds or (0, 0)
-    rounds = f"({least})" if least == most else f"({least}–{most})"
-    spread = "" if math.isnan(ours.std) else f" ± {ours.std:.3f}"
+    rounds = "–".join(map(str, dict.fromkeys(ours.rounds or (0,))))
     lost = f", {ours.diverged} diverged" if ours.diverged else ""
-    return f"{ours.mean:.3f}{spread} {rounds}{lost}"
+    return f"{_spread(ours.mean, ours.std, 3)} ({rounds}){lost}"
+
+
+def _spread(mean: float, std: float, digits: int) -> str:
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f" ± {std:.{digits}f}")
 
 
 def degrees_text(draws: Draws, span: tuple[str, str]) -> str:
@@ -131,8 +134,7 @@ def columns_of(evidence: Evidence) -> tuple[dict[str, Any], Draws]:
 def cells_of(logs: Mapping[str, Any], bits: int) -> dict[tuple[str, str], Cell]:
     return {
         (column, method): cell(log[log["method"] == method], bits, "objective")
-        for column, log in logs.items()
-        for method in METHODS
+        for (column, log), method in product(logs.items(), METHODS)
     }
 
 
@@ -140,16 +142,19 @@ def find_table(evidence: Evidence) -> Findings:
     logs, draws = columns_of(evidence)
     found = cells_of(logs, TENTH)
     orders = {
-        (column, worse): _order(found, column, COSMO, worse)
-        for column in (RING, RANDOM, GRID)
-        for worse in (INDEXED, COM_DSZO)
-        if found[column, COSMO].values
+        (column, other): ends_below(
+            f"{column}: {COSMO} ends below {other} at 0.1 Mbit", "lower", ours, found[column, other]
+        )
+        for column, other in product(COLUMNS, (INDEXED, COM_DSZO))
+        if (ours := found[column, COSMO]).values
     }
-    claims = [_cell(found, column, method, orders) for method in METHODS for column in (RING, RANDOM, GRID)]
+    claims = [_cell(found, column, method, orders) for method, column in product(METHODS, COLUMNS)]
     free = [cell_claim("", PRINTED[method][RANDOM], found[ANY, method]) for method in METHODS]
     words = "Erdős–Rényi cells that are within where any connected graph counts, as the text has it"
     claims.append(constant(words, str(len(METHODS)), sum(claim.verdict == WITHIN for claim in free)))
-    claims += [*orders.values(), _all_pairs(found), _indexed_against_com_dszo(found), *_gains(logs)]
+    words = f"the indexed control ({INDEXED}) beats {COM_DSZO}, mean over the three graphs"
+    control = pooled(words, "lower on all three", pairs(found, INDEXED, (COM_DSZO,)))
+    claims += [*orders.values(), _all_pairs(found), control, *_gains(logs)]
     tables = [_table(found, draws), _order_table(found)]
     return Findings(claims, tables, [_picture(logs, draws, found)])
 
@@ -161,11 +166,6 @@ def _cell(found: Cells, column: str, method: str, orders: Mapping[tuple[str, str
     where = f"{column}, mean degree {DEGREES[0]}–{DEGREES[1]}" if column == RANDOM else column
     words = f"{where}, {method}: objective at 0.1 Mbit"
     return cell_claim(words, PRINTED[method][column], found[column, method], ordered=holds)
-
-
-def _order(found: Cells, column: str, better: str, worse: str) -> Claim:
-    words = f"{column}: {better} ends below {worse} at 0.1 Mbit"
-    return ends_below(words, "lower", found[column, better], found[column, worse])
 
 
 def pairs(found: Cells, better: str, worse: Sequence[str]) -> list[dict[str, float]]:
@@ -207,30 +207,19 @@ def _all_pairs(found: Cells) -> Claim:
     return claim._replace(verdict=WITHIN if every else claim.verdict)
 
 
-def _indexed_against_com_dszo(found: Cells) -> Claim:
-    words = f"the indexed control ({INDEXED}) beats {COM_DSZO}, mean over the three graphs"
-    return pooled(words, "lower on all three", pairs(found, INDEXED, (COM_DSZO,)))
-
-
-def rounds_of(log: Any, bits: int) -> dict[str, int]:
-    """Completed rounds by seed, of one method."""
-    return {str(row["seed"]): int(row["round"]) for _, row in selected(log, bits)}
-
-
 def _gains(logs: Mapping[str, Any]) -> list[Claim]:
     """Additional rounds that 0.1 Mbit buys without indices, mean over seeds: least and most over graphs."""
     gains = []
-    for column in (RING, RANDOM, GRID):
+    for log in (logs[column] for column in COLUMNS):
         with_values, with_indices = (
-            rounds_of(logs[column][logs[column]["method"] == method], TENTH) for method in (COSMO, INDEXED)
+            {row["seed"]: int(row["round"]) for _, row in selected(log[log["method"] == method], TENTH)}
+            for method in (COSMO, INDEXED)
         )
         ratios = [Fraction(with_values[seed], with_indices[seed]) - 1 for seed in with_values]
         gains += [sum(ratios, Fraction()) / len(ratios)] if ratios else []
     words = "more rounds at 0.1 Mbit without indices, the {} of three graphs"
-    return [
-        constant(words.format("least"), GAIN[0], min(gains)),
-        constant(words.format("most"), GAIN[1], max(gains)),
-    ]
+    ends = (("least", "15%", min), ("most", "17%", max))
+    return [constant(words.format(name), printed, end(gains)) for name, printed, end in ends]
 
 
 def _table(found: Cells, draws: Draws) -> Table:
@@ -251,12 +240,11 @@ def _table(found: Cells, draws: Draws) -> Table:
 
 def _order_table(found: Cells) -> Table:
     rows = []
-    for better, worse in ((COSMO, INDEXED), (COSMO, COM_DSZO), (INDEXED, COM_DSZO)):
-        for column in (RING, RANDOM, GRID, ANY):
-            at = paired_interval(found[column, better].values, found[column, worse].values)
-            verdict = ORDERING if at.high < 0 else NO
-            numbers = [_signed(value) for value in (at.difference, at.low, at.high)]
-            rows.append([f"{better} − {worse}", column, *numbers, f"{at.wins} of {at.pairs}", verdict])
+    for (better, worse), column in product(combinations(METHODS, 2), (*COLUMNS, ANY)):
+        what = f"{better} − {worse}"
+        claim = ends_below(what, "", found[column, better], found[column, worse])
+        numbers = [_signed(value) for value in (claim.ours, claim.low, claim.high)]
+        rows.append([what, column, *numbers, claim.note.removesuffix(" pairs"), claim.verdict])
     columns = ["difference", "graph", "mean", "low", "high", "wins", "verdict"]
     notes = "Seed by seed, with 95 % bootstrap intervals; a verdict of ordering needs all of it below 0."
     return Table(f"{MAIN}-orderings", "Differences at 0.1 Mbit per node", columns, rows, notes)
@@ -299,9 +287,9 @@ def find_gap(evidence: Evidence) -> Findings:
         early, late = cells_of(part, TENTH), cells_of(part, THREE_TENTHS)
         rows.append([span, COSMO, *(shown(each[RANDOM, COSMO]) for each in (early, late)), "", ""])
         for other in (INDEXED, COM_DSZO):
-            claims += (found := _gap(span, other, gaps(early, other), gaps(late, other)))
+            claims += (found := _gap(span, other, early, late))
             cells = [shown(each[RANDOM, other]) for each in (early, late)]
-            rows.append([span, other, *cells, f"below {GAP}", _spread(found[0])])
+            rows.append([span, other, *cells, f"below {GAP}", _spread(found[0].ours, found[0].std, 4)])
     columns = ["graphs", "method", "ours, 0.1 Mbit", "ours, 0.3 Mbit", "gap, paper", "gap at 0.3 Mbit, ours"]
     table = Table(
         "sec-exp-gap",
@@ -313,18 +301,9 @@ def find_gap(evidence: Evidence) -> Findings:
     return Findings(claims, [table])
 
 
-def _spread(claim: Claim) -> str:
-    if math.isnan(claim.ours):
-        return "–"
-    return f"{claim.ours:.4f}" + ("" if math.isnan(claim.std) else f" ± {claim.std:.4f}")
-
-
-def gaps(found: Cells, other: str) -> dict[str, float]:
-    """The final objective of a method minus that of ZO-COSMO, by seed."""
-    return differences(found[RANDOM, other].values, found[RANDOM, COSMO].values)
-
-
-def _gap(span: str, other: str, early: Mapping[str, float], late: Mapping[str, float]) -> list[Claim]:
+def _gap(span: str, other: str, *found: Cells) -> list[Claim]:
+    """The final objective of a method minus that of ZO-COSMO, by seed, at both budgets."""
+    early, late = (differences(each[RANDOM, other].values, each[RANDOM, COSMO].values) for each in found)
     words = f"{span}: {other} minus {COSMO} at 0.3 Mbit"
     less = f"{span}: {other} minus {COSMO} is less at 0.3 Mbit than at 0.1 Mbit"
     if not late:

@@ -5,6 +5,7 @@ Everything is drawn from the tape, at the paper's LoRA size: d = 2,523,136 and q
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +26,7 @@ LONG, SHORT = 1540, 100  # rounds of the long study and of the others
 
 # The balanced schedule   [eq:balanced_schedule, eq:max_balanced_gap]
 
-SIZES = {
-    (LORA, Q): 2,
-    (128, 16): 200,
-    (20, 3): 200,
-    (1000, 7): 20,
-}  # (d, q) → epochs; 3 and 7 do not divide d
+SIZES = {(LORA, Q): 2, (128, 16): 200, (20, 3): 200, (1000, 7): 20}  # (d, q) → epochs; two have q ∤ d
 
 
 class Epochs(NamedTuple):
@@ -74,8 +70,8 @@ def find_balanced(evidence: Evidence) -> Findings:
             _gap(f"{where}: longest gap over {epochs} epochs", bound, found.longest),
             constant(f"{where}: mean rounds between visits", str(K), found.mean)._replace(paper=f"K = {K}"),
         ]
-        shown = [f"{bound} / {found.longest}", f"{K} / {float(found.mean):g}"]
-        lines.append([f"{d:,}", f"{q:,}", str(K), str(epochs), str(found.missed), str(found.twice), *shown])
+        counts = [f"{d:,}", f"{q:,}", *map(str, (K, epochs, found.missed, found.twice))]
+        lines.append([*counts, f"{bound} / {found.longest}", f"{K} / {float(found.mean):g}"])
     columns = ["d", "q", "K", "epochs", "missed", "twice", "longest gap, 2K − 1 / ours", "mean gap, K / ours"]
     notes = "Every coordinate of every epoch, drawn by the tape of seed 1."
     return Findings(claims, [Table("balanced-schedule", "Balanced public schedule", columns, lines, notes)])
@@ -119,21 +115,19 @@ def watch_node(coupling: str, seeds: int) -> Visits:
 def find_coverage(evidence: Evidence) -> Findings:
     arms = {"G and S": "G", "I": "I"}
     found = {arm: watch_node(coupling, evidence.seeds or SEEDS) for arm, coupling in arms.items()}
-    claims = [*_exact(), *(claim for arm, visits in found.items() for claim in _drawn(arm, visits))]
-    return Findings(claims, [_coverage_table(found)])
+    drawn = chain.from_iterable(_drawn(*arm) for arm in found.items())
+    return Findings([*_exact(), *drawn], [_coverage_table(found)])
 
 
 def _exact() -> list[Claim]:
     """Closed forms."""
-    share = coverage.expected_coverage_float(LORA, Q, LONG)
+    short, share = (coverage.expected_coverage_float(LORA, Q, T) for T in (SHORT, LONG))
     return [
         constant("d/q of the LoRA studies", "308", coverage.waiting_time(LORA, Q)),
         constant("exposure after 1540 rounds", "5", coverage.exposure(LORA, Q, LONG)),
         constant("exposure after 100 rounds", "0.325", coverage.exposure(LORA, Q, SHORT)),
         constant("exposure of the quadratic study", "200", coverage.exposure(**STUDY)),
-        constant(
-            "chance of a visit in 100 rounds", "0.278", coverage.expected_coverage_float(LORA, Q, SHORT)
-        ),
+        constant("chance of a visit in 100 rounds", "0.278", short),
         constant("queries of a node in 1540 rounds", "3080", 2 * LONG),
         _in_range("expected coverage after 1540 rounds", share),
     ]

@@ -6,7 +6,7 @@ means over different seeds cannot be compared.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 from zocosmo.graphs.graph import GRAPHS
 from zocosmo.graphs.weights import metropolis, rho
 from zocosmo.report.budget import Cell, cell
-from zocosmo.report.curves import styles
+from zocosmo.report.curves import BUDGET, styles
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below, figure, unknown
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
+from zocosmo_paper.items.panels import draw_means
 
 STRESS = "fig-appendix-network-stress"
 COMPLETE, GRID, RING = FAMILIES = ("complete", "grid", "ring")
@@ -25,6 +26,7 @@ SIZES = (4, 8, 16, 32, 64)
 LARGEST = SIZES[-1]
 RHO = {COMPLETE: "0", GRID: "0.9677", RING: "0.9968"}  # at N = 64
 REDUCED = Printed(0.061)  # "about 6.1 % of its initial value", without a std
+MARK: dict[str, Any] = {"marker": "o", "markersize": 4}
 APART = "0.1%"  # "remains within 0.1 % across graph families"
 
 Cells = Mapping[tuple[str, int], Cell]  # by family and N
@@ -42,21 +44,15 @@ def cells_of(log: Any, metric: str, *, relative: bool = False) -> dict[tuple[str
 def find(evidence: Evidence) -> Findings:
     log = evidence.logs[STRESS]
     objective, disagreement = cells_of(log, "objective", relative=True), cells_of(log, "disagreement")
+    weights = f"N = {LARGEST}: ρ of the Metropolis weights"
+    slower = [*product(FAMILIES, [LARGEST])], [*product([RING], SIZES)]  # each mixes less than the one before
     claims = [
-        constant(
-            f"{family}, N = {LARGEST}: ρ of the Metropolis weights", RHO[family], mixing(family, LARGEST)
-        )
-        for family in FAMILIES
-    ]
-    claims += [_reduced(family, objective[family, LARGEST]) for family in FAMILIES]
-    claims += [
+        *(constant(f"{f}, {weights}", RHO[f], mixing(f, LARGEST)) for f in FAMILIES),
+        *(_reduced(family, objective[family, LARGEST]) for family in FAMILIES),
         _together(objective, [LARGEST], f"at N = {LARGEST}"),
         _together(objective, SIZES, "at every N"),
+        *(_less(disagreement, *pair) for row in slower for pair in pairwise(row)),
     ]
-    claims += [
-        _less(disagreement, (better, LARGEST), (worse, LARGEST)) for better, worse in pairwise(FAMILIES)
-    ]
-    claims += [_less(disagreement, (RING, small), (RING, large)) for small, large in pairwise(SIZES)]
     return Findings(claims, [_table(objective, disagreement, log)], [_picture(objective, disagreement)])
 
 
@@ -124,26 +120,17 @@ def _short(value: float) -> str:
 
 def _table(objective: Cells, disagreement: Cells, log: Any) -> Table:
     rows = []
-    for n in SIZES:
-        for family in FAMILIES:
-            last = n == LARGEST
-            mixes = [RHO[family] if last else "–", f"{mixing(family, n):.4f}"]
-            ends = ["about 6.1 %" if last else "–", _shown(objective[family, n], _percent)]
-            rows.append([str(n), family, *mixes, *ends, _shown(disagreement[family, n], _short)])
+    for n, family in product(SIZES, FAMILIES):
+        paper = (RHO[family], "about 6.1 %") if n == LARGEST else ("–", "–")
+        ends = [_shown(objective[family, n], _percent), _shown(disagreement[family, n], _short)]
+        rows.append([str(n), family, paper[0], f"{mixing(family, n):.4f}", paper[1], *ends])
     apart = "; ".join(f"N = {n}: {_percent(spread(objective, n))}" for n in SIZES)
     notes = (
         "Mean ± std over the seeds that did not diverge, after 1200 rounds. Highest over lowest family mean, "
         f"less one, over seeds that no family lost: {apart}. {_diverged(log)}"
     )
-    columns = [
-        "N",
-        "graph",
-        "ρ, paper",
-        "ρ, ours",
-        "objective, paper",
-        "objective, ours",
-        "disagreement, ours",
-    ]
+    compared = [f"{what}, {who}" for what in ("ρ", "objective") for who in ("paper", "ours")]
+    columns = ["N", "graph", *compared, "disagreement, ours"]
     return Table(STRESS, "Network stress: relative objective and disagreement", columns, rows, notes)
 
 
@@ -166,27 +153,19 @@ def _picture(objective: Cells, disagreement: Cells) -> Picture:
         looks = styles(FAMILIES)
         for family, look in looks.items():
             for axes, found, scale in ((first, objective, 100.0), (second, disagreement, 1.0)):
-                _line(axes, [found[family, n] for n in SIZES], scale, look)
-            third.plot(
-                range(len(SIZES)), [mixing(family, n) for n in SIZES], marker="o", markersize=4, **look
-            )
-        first.axhline(100 * REDUCED.mean, color="#555555", linestyle="--", linewidth=1, zorder=0)
+                draw_means(axes, [found[family, n] for n in SIZES], scale=scale, **look)
+            third.plot(range(len(SIZES)), [mixing(family, n) for n in SIZES], **MARK, **look)
+        first.axhline(100 * REDUCED.mean, **BUDGET)
         names = ("objective, % of the start", "disagreement", "ρ")
         for axes, name in zip((first, second, third), names, strict=True):
             axes.set(xlabel="nodes N", ylabel=name, xticks=range(len(SIZES)), xticklabels=SIZES)
-        handles = [third.plot([], [], marker="o", markersize=4, **look)[0] for look in looks.values()]
+        handles = [third.plot([], [], **MARK, **look)[0] for look in looks.values()]
         handles.append(first.plot([], [], color="#555555", linestyle="--", linewidth=1)[0])
         labels = [*FAMILIES, "paper, about 6.1 % at N = 64"]
         canvas.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
         save_figure(canvas, to, dpi=160)
 
     return Picture(STRESS, "Topology stress test of the global support", text, draw)
-
-
-def _line(axes: Any, cells: Sequence[Cell], scale: float, look: Mapping[str, Any]) -> None:
-    bars = [0.0 if math.isnan(each.std) else scale * each.std for each in cells]
-    means = [scale * each.mean for each in cells]
-    axes.errorbar(range(len(cells)), means, bars, marker="o", markersize=4, capsize=3, **look)
 
 
 ITEMS: Sequence[Item] = [

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,9 @@ from zocosmo.report.budget import LABELS, Cell, cell
 from zocosmo.report.stats import paired_interval
 from zocosmo.report.tables import rounded
 from zocosmo.theory.exact import Quadratics, expectation
-from zocosmo.theory.law import Law, complete_law, ring_law
+from zocosmo.theory.law import complete_law, ring_law
 from zocosmo_paper.claim import NO, ORDERING, WITHIN, Claim, Printed, constant, figure
+from zocosmo_paper.item import Evidence, Table
 
 N, D, Q = 8, 32, 4
 COUPLINGS: tuple[Literal["G", "S", "I"], ...] = ("G", "S", "I")
@@ -59,21 +60,13 @@ def by_spot(log: pd.DataFrame) -> dict[Spot, pd.DataFrame]:
     return found
 
 
-def finals(parts: Mapping[Spot, pd.DataFrame]) -> dict[Spot, Cell]:
-    """F(x̄) at the last round of each cell."""
-    return {spot: cell(part, None, "objective") for spot, part in parts.items()}
-
-
-def law_of(graph: str) -> Law:
-    return complete_law(N) if graph == "complete" else ring_law(N)
-
-
 def expected_path(spot: Spot, seed: int, rounds: int) -> Array:
     """E F(x̄_t), t = 0 … rounds, over matchings, directions and noise, on the problem of one seed."""
     drawn = quadratic(N, seed, d=D, omega=spot.omega, zeta=spot.zeta, sigma=spot.sigma)
     problem = Quadratics(2 * drawn.half, drawn.b, spot.sigma)
+    law = complete_law(N) if spot.graph == "complete" else ring_law(N)
     steps = {"coupling": spot.coupling, "q": Q, "eta": spot.eta, "beta": spot.beta}
-    found: Array = expectation(problem, law_of(spot.graph), **steps, rounds=rounds, x0=drawn.x0).F  # type: ignore[arg-type]
+    found: Array = expectation(problem, law, **steps, rounds=rounds, x0=drawn.x0).F  # type: ignore[arg-type]
     return found
 
 
@@ -99,8 +92,31 @@ def problems_of(spot: Spot, seeds: Sequence[int]) -> Sequence[int]:
     return seeds[:1] if spot.coupling == "G" and spot.omega == spot.sigma == 0 else seeds
 
 
-def seeds_of(log: pd.DataFrame) -> list[int]:
-    return [int(seed) for seed in log["seed"].unique()]
+class Study(NamedTuple):
+    """A log of a study by cell, with its printed cells and their exact expectations."""
+
+    log: pd.DataFrame
+    printed: Sequence[Quote]
+    parts: Mapping[Spot, pd.DataFrame]
+    cells: Mapping[Spot, Cell]  # F(x̄) at the last round
+    exact: Mapping[Spot, Array]
+    seeds: list[int]
+
+    @classmethod
+    def read(cls, evidence: Evidence, config: str, printed: Sequence[Quote]) -> Self:
+        log = evidence.logs[config]
+        parts, seeds = by_spot(log), [int(seed) for seed in log["seed"].unique()]
+        cells = {spot: cell(part, None, "objective") for spot, part in parts.items()}
+        spots, rounds = [row.spot for row in printed], int(log["round"].max())
+        exact = expected_paths(spots, seeds, rounds, evidence.processes)
+        return cls(log, printed, parts, cells, exact, seeds)
+
+    def quoted(self) -> list[Claim]:
+        return row_claims(self.printed, self.cells, self.exact)
+
+    def table(self, name: str, title: str, notes: str) -> Table:
+        columns = ("cell", "paper", "ours", "ours, geometric mean", "expectation, exact")
+        return Table(name, title, columns, row_table(self.printed, self.cells, self.exact), notes)
 
 
 def row_claims(rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]) -> list[Claim]:
@@ -110,8 +126,7 @@ def row_claims(rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping
         ours, rival = cells[row.spot], cells[row.rival]
         low, high = (ours, rival) if row.below else (rival, ours)
         ordered = paired_interval(low.values, high.values).high < 0
-        how = {"ordered": ordered, "diverged": ours.diverged}
-        claims.append(figure(row.words, row.printed, ours.values, **how))  # type: ignore[arg-type]
+        claims.append(figure(row.words, row.printed, ours.values, ordered=ordered, diverged=ours.diverged))
         claims.append(expected_claim(row, ours, float(exact[row.spot][-1]), ordered))
         if row.log_normal:
             claims.append(log_claim(row, ours))
@@ -156,17 +171,16 @@ def run_claims(log: pd.DataFrame, runs: str, seeds: int) -> list[Claim]:
     """The number of runs, their cost, and that none diverged. `runs` is for the paper's seeds."""
     last = log.groupby("trial", sort=False).last()
     per_seed = int(runs.replace(",", "")) // SEEDS
-    spent = [float(column.max()) if column.nunique() == 1 else math.nan for column in _spending(last)]
+    queries, bits = (
+        float(column.max()) if column.nunique() == 1 else math.nan
+        for column in (last["queries"] / last["n"], last["bits"])
+    )
     return [
         constant("runs", f"{per_seed * seeds:,}", len(last), note=f"{runs} with {SEEDS} seeds"),
         constant("runs that diverged", "0", int(last["diverged"].sum())),
-        constant("queries of a node", "3200", spent[0]),
-        constant("bits sent by a node", "204800", spent[1]),
+        constant("queries of a node", "3200", queries),
+        constant("bits sent by a node", "204800", bits),
     ]
-
-
-def _spending(last: pd.DataFrame) -> "tuple[pd.Series[float], pd.Series[float]]":
-    return last["queries"] / last["n"], last["bits"]
 
 
 def text(mean: float, std: float = math.nan, digits: int = 3) -> str:
@@ -182,8 +196,8 @@ def text(mean: float, std: float = math.nan, digits: int = 3) -> str:
     return f"({number})e{shown.exponent}" if shown.std else f"{number}e{shown.exponent}"
 
 
-def printed_text(printed: Printed) -> str:
-    return text(printed.mean, printed.std)
+def shown(ours: Cell | Printed) -> str:
+    return text(ours.mean, ours.std)
 
 
 def row_table(
@@ -191,18 +205,10 @@ def row_table(
 ) -> list[list[str]]:
     """For each printed cell: paper, ours, our geometric mean, expectation."""
     return [
-        [
-            row.words,
-            printed_text(row.printed),
-            text(cells[row.spot].mean, cells[row.spot].std),
-            geometric(cells[row.spot]),
-            text(float(exact[row.spot][-1])),
-        ]
+        [row.words, shown(row.printed), shown(ours), geometric(ours), text(float(exact[row.spot][-1]))]
         for row in rows
+        for ours in [cells[row.spot]]
     ]
-
-
-ROW_COLUMNS = ("cell", "paper", "ours", "ours, geometric mean", "expectation, exact")
 
 
 def geometric(ours: Cell) -> str:

@@ -5,8 +5,8 @@ their order only, and the times are in times.md, apart from the tables, which ar
 """
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+import timeit
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +22,9 @@ from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.write import write_table
 
 Q = 8192
-KIB, MIB = 2**10, 2**20
 TRIALS, REPEATS = 15, 40  # of encoding and decoding
 SENT_TRIALS, SENT_REPEATS = 7, 40  # of messages between processes; the paper: 31 and 300
+OTHERS = "Times of this run: another run gives others."
 
 
 def slower(words: str, printed: str, ratio: float, *, least: float = 1.0, most: float = math.inf) -> Claim:
@@ -55,10 +55,13 @@ def find_serialisation(evidence: Evidence) -> Findings:
     claims: list[Claim] = []
     lines, timed = [], []
     for name, printed in SERIALISED.items():
-        packed = {codec: _packed(CODECS[codec], printed.d) for codec in FORMATS}
+        packed = {
+            codec: CODECS[codec].encode(_message(CODECS[codec], printed.d), d=printed.d, value=F32)
+            for codec in FORMATS
+        }
         line = [name]
         for codec, words in FORMATS.items():
-            kib = len(packed[codec]) / KIB
+            kib = len(packed[codec]) / 2**10
             claims.append(constant(f"{name}: {words}, KiB", printed.kib[codec], kib))
             line.append(f"{printed.kib[codec]} / {kib:.1f}")
         seconds = {codec: _round_trip(CODECS[codec], printed.d) for codec in ("values", "plain")}
@@ -72,12 +75,9 @@ def find_serialisation(evidence: Evidence) -> Findings:
             claims.append(constant(f"{name}: indexed impl. against values", "3", times))
     columns = ["setting", *FORMATS.values(), "time ratio"]
     title = "Sparse-message serialisation check: KiB, paper / ours"
-    _write_times(
-        evidence,
-        "Encoding and decoding, µs on this machine (fastest trial)",
-        ["setting", "value-only", "indexed impl.", "ratio, paper", "ratio, ours"],
-        timed,
-    )
+    heading = "Encoding and decoding, µs on this machine (fastest trial)"
+    header = ["setting", "value-only", "indexed impl.", "ratio, paper", "ratio, ours"]
+    write_table(evidence.folder, Table("times", heading, header, timed, OTHERS))
     return Findings(claims, [Table("tab-appendix-serialization-microbenchmark", title, columns, lines)])
 
 
@@ -87,10 +87,6 @@ def _message(codec: Codec, d: int) -> Message:
     return Message(np.zeros(Q, np.float32), index)
 
 
-def _packed(codec: Codec, d: int) -> bytes:
-    return codec.encode(_message(codec, d), d=d, value=F32)
-
-
 def _round_trip(codec: Codec, d: int) -> float:
     """Seconds to encode and decode one message, in the fastest trial."""
     message = _message(codec, d)
@@ -98,22 +94,7 @@ def _round_trip(codec: Codec, d: int) -> float:
     def once() -> object:
         return codec.decode(codec.encode(message, d=d, value=F32), d=d, q=Q, value=F32)
 
-    return min(_seconds(once) for _ in range(TRIALS))
-
-
-def _seconds(once: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    for _ in range(REPEATS):
-        once()
-    return (time.perf_counter() - start) / REPEATS
-
-
-def _write_times(
-    evidence: Evidence, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
-) -> None:
-    write_table(
-        evidence.folder, Table("times", title, columns, rows, "Times of this run: another run gives others.")
-    )
+    return min(timeit.repeat(once, repeat=TRIALS, number=REPEATS)) / REPEATS
 
 
 # tab:appendix_two_process_transport
@@ -125,47 +106,53 @@ class Transfer(NamedTuple):
     words: str
     tensors: str
     payload: str
-    unit: int
+    unit: str
     median: str
     ratio: str
 
 
 TRANSFERS = {
-    "values": Transfer("value-only", "1", "32.0", KIB, "127.2 µs", "1.00"),
-    "indexed": Transfer("indexed sparse", "2", "64.0", KIB, "162.8 µs", "1.28"),
-    "dense": Transfer("dense LoRA refresh", "1", "9.6", MIB, "2.69 ms", "21.16"),
+    "values": Transfer("value-only", "1", "32.0", "KiB", "127.2 µs", "1.00"),
+    "indexed": Transfer("indexed sparse", "2", "64.0", "KiB", "162.8 µs", "1.28"),
+    "dense": Transfer("dense LoRA refresh", "1", "9.6", "MiB", "2.69 ms", "21.16"),
 }
-UNITS = {KIB: "KiB", MIB: "MiB"}
+UNITS = {"KiB": 2**10, "MiB": 2**20}
 MORE_BITS = "308"  # "The dense refresh carries 308× as many bits"
 LONGER = f"dense messages take longer than values, and less than {MORE_BITS} times as long"
+SIZES = {f"{row.words}: payload, {row.unit}": row.payload for row in TRANSFERS.values()} | {
+    "dense against values, payload": MORE_BITS
+}
 
 
 def find_transfer(evidence: Evidence) -> Findings:
     try:
         found = {row["name"]: row for row in _measure()["rows"]}
     except (InputError, ModuleNotFoundError) as error:
-        return _not_run(f"two processes over Gloo need torch and a loopback: {error}")
-    claims = [_payload(name, found[name]) for name in TRANSFERS]
-    bits = found["dense"]["bytes"] / found["values"]["bytes"]
-    claims.append(constant("dense against values, payload", MORE_BITS, bits))
+        why = f"two processes over Gloo need torch and a loopback: {error}"
+        return Findings([unknown(*said, why) for said in (*SIZES.items(), (LONGER, "21.16×"))])
+    sent = {name: found[name]["bytes"] / UNITS[row.unit] for name, row in TRANSFERS.items()}
+    sizes = [*sent.values(), found["dense"]["bytes"] / found["values"]["bytes"]]
+    claims = [constant(*said, size) for said, size in zip(SIZES.items(), sizes, strict=True)]
     ratio = {name: found[name]["median_us"] / found["values"]["median_us"] for name in TRANSFERS}
     claims.append(slower(LONGER, "21.16", ratio["dense"], most=float(MORE_BITS)))
-    _write_times(
-        evidence,
-        f"Two processes on this machine: median of {SENT_TRIALS} trials of {SENT_REPEATS} messages",
-        ["message", "median, paper", "median, ours", "relative, paper", "relative, ours"],
+    times = [
+        [row.words, row.median, f"{found[k]['median_us']:.1f} µs", f"{row.ratio}×", f"{ratio[k]:.2f}×"]
+        for k, row in TRANSFERS.items()
+    ]
+    title = f"Two processes on this machine: median of {SENT_TRIALS} trials of {SENT_REPEATS} messages"
+    columns = ["message", "median, paper", "median, ours", "relative, paper", "relative, ours"]
+    write_table(evidence.folder, Table("times", title, columns, times, OTHERS))
+    table = Table(
+        "tab-appendix-two-process-transport",
+        "Two-process transfer of LoRA messages",
+        ["message", "tensors", "payload, paper / ours", "median, paper", "relative, paper"],
         [
-            [
-                row.words,
-                row.median,
-                f"{found[name]['median_us']:.1f} µs",
-                f"{row.ratio}×",
-                f"{ratio[name]:.2f}×",
-            ]
-            for name, row in TRANSFERS.items()
+            [row.words, row.tensors, f"{row.payload} / {sent[k]:.3f} {row.unit}", row.median, f"{row.ratio}×"]
+            for k, row in TRANSFERS.items()
         ],
+        "Our times belong to the machine and stand in times.md.",
     )
-    return Findings(claims, [_transfer_table(found)])
+    return Findings(claims, [table])
 
 
 def _measure() -> dict[str, Any]:
@@ -173,38 +160,6 @@ def _measure() -> dict[str, Any]:
     from zocosmo.dist.bench import bench_link
 
     return bench_link(trials=SENT_TRIALS, repeats=SENT_REPEATS)
-
-
-def _payload(name: str, found: Mapping[str, Any]) -> Claim:
-    row = TRANSFERS[name]
-    return constant(f"{row.words}: payload, {UNITS[row.unit]}", row.payload, found["bytes"] / row.unit)
-
-
-def _transfer_table(found: Mapping[str, Mapping[str, Any]]) -> Table:
-    lines = []
-    for name, row in TRANSFERS.items():
-        size = f"{row.payload} / {found[name]['bytes'] / row.unit:.3f} {UNITS[row.unit]}"
-        lines.append([row.words, row.tensors, size, row.median, f"{row.ratio}×"])
-    return Table(
-        "tab-appendix-two-process-transport",
-        "Two-process transfer of LoRA messages",
-        ["message", "tensors", "payload, paper / ours", "median, paper", "relative, paper"],
-        lines,
-        "Our times belong to the machine and stand in times.md.",
-    )
-
-
-def _not_run(why: str) -> Findings:
-    sizes = [
-        unknown(f"{row.words}: payload, {UNITS[row.unit]}", row.payload, why) for row in TRANSFERS.values()
-    ]
-    return Findings(
-        [
-            *sizes,
-            unknown("dense against values, payload", MORE_BITS, why),
-            unknown(LONGER, "21.16×", why),
-        ]
-    )
 
 
 ITEMS: Sequence[Item] = [

@@ -132,13 +132,9 @@ class Law:
     @property
     def chi(self) -> Number:
         """χ = 1 − λ₂/2: share of gradient heterogeneity that pairing leaves   [eq:corr_gaps]"""
-        self.check_perfect()
-        return 1 - self.lambda2 / 2
-
-    def check_perfect(self) -> None:
-        """Refuse a law under which nodes idle."""
         if not self.is_perfect:
             raise ValueError(f"a matching of this law leaves some of {self.n} nodes idle; use perfect ones")
+        return 1 - self.lambda2 / 2
 
     def shared(self, coupling: str | None) -> str:
         """What two pairs of a round share: G, S or I."""
@@ -229,8 +225,7 @@ def ring_phases(n: int) -> tuple[list[Edge], list[Edge]]:
     >>> ring_phases(4)
     ([(0, 1), (2, 3)], [(1, 2), (0, 3)])
     """
-    if whole("n", n, 2) % 2:
-        raise ValueError(f"a ring of {n} nodes has no perfect matching; make n even or list matchings")
+    check_ring(n, 2)
     second = [(i, (i + 1) % n) for i in range(1, n, 2)]
     return [(i, i + 1) for i in range(0, n, 2)], [(min(e), max(e)) for e in second]
 
@@ -285,6 +280,12 @@ def check_coupling(coupling: str | None) -> str:
     if coupling not in COUPLINGS:
         raise ValueError(f"matchings need a coupling, one of {', '.join(COUPLINGS)}; got {coupling!r}")
     return str(coupling)
+
+
+def check_ring(n: int, least: int = 4) -> None:
+    """Refuse rings without perfect matchings, and rings below a size."""
+    if whole("n", n, least) % 2:
+        raise ValueError(f"a ring of {n} nodes has no perfect matching; make n even")
 
 
 def check_edge(n: int, e: Edge) -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zocosmo.theory.moments import coupling_coefficients, coupling_moments, pair_gradients, pair_means
+from zocosmo.theory.moments import coupling_moments, pair_gradients, pair_means
 from zocosmo.theory.numbers import Number, Pairs, exact, rational, same_shape, share, spread, square
 
 
@@ -44,18 +44,6 @@ def disagreement_step(
     return DisagreementStep(
         before, mixed, alignment, U, before - mixed - 2 * step * alignment + step * step * U
     )
-
-
-def step_from_optimum(coupling: str, *, d: int, q: int, pairs: int, H2: Number, eta: Number) -> Number:
-    """E‖x̄⁺‖² = η² τ_s E_M H_M² after one round from x_i = x* = 0   [prop:corr_quadratic]
-
-    At the optimum ā = 0 but the a_e are not: G stays, S and I leave it. H2 is E_M H_M².
-
-    >>> from fractions import Fraction
-    >>> [step_from_optimum(s, d=32, q=4, pairs=4, H2=1, eta=Fraction(1, 10)) for s in "GSI"]
-    [Fraction(0, 1), Fraction(3, 50), Fraction(31, 400)]
-    """
-    return rational(eta) ** 2 * coupling_coefficients(coupling, d=d, q=q, pairs=pairs).tau * rational(H2)
 
 
 class CurvatureResidual(NamedTuple):

@@ -68,10 +68,6 @@ class Quadratics:
     def d(self) -> int:
         return int(self.H.shape[1])
 
-    def homogeneous(self) -> "Quadratics":
-        """The same curvatures without linear terms and noise, which do not affect stability."""
-        return Quadratics(self.H, np.zeros(self.H.shape, int), 0)
-
 
 class Expected(NamedTuple):
     """Expectations after 0 … T rounds, arrays of T + 1."""

@@ -127,7 +127,8 @@ class Law:
         """
         if self.matchings is None:
             return Fraction(self.n, self.n - 1 + self.n % 2)
-        return lambda2(self.laplacian)
+        c = isotropic(self.laplacian)
+        return float(np.linalg.eigvalsh(self.laplacian.astype(float))[1]) if c is None else c
 
     @property
     def chi(self) -> Number:
@@ -244,13 +245,6 @@ def laplacian(n: int, weights: Mapping[Edge, Fraction | int]) -> Array:
         L[i, j] -= c
         L[j, i] -= c
     return L
-
-
-def lambda2(L: Array) -> Number:
-    """λ₂ of a Laplacian: a Fraction if L = cΠ, whose other eigenvalues are all c; otherwise a float."""
-    if L.dtype == object and (c := isotropic(L)) is not None:
-        return c
-    return float(np.linalg.eigvalsh(L.astype(float))[1])
 
 
 def isotropic(L: Array) -> Fraction | None:

@@ -83,7 +83,6 @@ class PairGradients(NamedTuple):
     """The gradients of all nodes under one matching, as the formulas need them."""
 
     a: NDArray[Any]  # (pairs, d): a_e
-    mean: NDArray[Any]  # ā
     a2: Number  # ‖ā‖²
     H2: Number  # H_M²
 
@@ -100,8 +99,7 @@ def pair_gradients(gradients: ArrayLike, matching: Pairs) -> PairGradients:
             f"{list(matching)} is not a perfect matching of {len(g)} nodes; put each in exactly one pair"
         )
     a = pair_means(g, matching)
-    mean = a.mean(axis=0)
-    return PairGradients(a, mean, square(mean), spread(a))
+    return PairGradients(a, square(a.mean(axis=0)), spread(a))
 
 
 def pair_means(rows: NDArray[Any], matching: Pairs) -> NDArray[Any]:

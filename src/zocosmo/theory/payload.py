@@ -198,9 +198,7 @@ def affordable_rounds(budget: Exact, cost: Exact) -> int:
 def marina_rounds(d: int, q: int, *, K: int, budget: Exact, B: int = 32) -> int:
     """The largest T with C_T ≤ budget: whole cycles, then what the rest pays, the dense round first"""
     costs, K = link_costs(d, q, B), whole("K", K)
-    if budget < 0:
-        raise ValueError(f"a budget must be 0 bits or more, got {budget}")
-    cycles, rest = divmod(Fraction(rational(budget)), costs.dense + (K - 1) * costs.coordinate_list)
-    if rest < costs.dense:
-        return int(cycles * K)
-    return int(cycles * K + 1 + (rest - costs.dense) // costs.coordinate_list) if K > 1 else int(cycles)
+    cycle = costs.dense + (K - 1) * costs.coordinate_list
+    cycles = affordable_rounds(budget, cycle)
+    rest = Fraction(rational(budget)) - cycles * cycle - costs.dense
+    return cycles * K + (0 if rest < 0 else 1 + affordable_rounds(rest, costs.coordinate_list))

@@ -232,15 +232,13 @@ def _colour_classes(n: int, edges: Sequence[Edge]) -> list[Column]:
 
     The second order is that of a round-robin tournament, whose classes are optimal on complete graphs.
     """
-    odd = n + n % 2 - 1
-    orders = [list(range(len(edges)))]
-    orders.append(sorted(orders[0], key=lambda k: _tournament(*edges[k], n, odd)))
+
+    def day(k: int) -> int:  # on which the ends meet, by the circle method
+        i, j = edges[k]
+        return (2 * i if j == n - 1 and n % 2 == 0 else i + j) % (n + n % 2 - 1)
+
+    orders = range(len(edges)), sorted(range(len(edges)), key=day)
     return min((greedy_classes(edges, order) for order in orders), key=len)
-
-
-def _tournament(i: int, j: int, n: int, odd: int) -> int:
-    """The day on which i meets j in a round-robin tournament (the circle method)."""
-    return (2 * i if j == n - 1 and n % 2 == 0 else i + j) % odd
 
 
 def greedy_classes(edges: Sequence[Edge], order: Iterable[int]) -> list[Column]:

@@ -14,7 +14,7 @@ from zocosmo.graphs import expected_laplacian as our_laplacian
 from zocosmo.graphs import metropolis as our_metropolis
 from zocosmo.graphs import rho as our_rho
 from zocosmo.theory import mixing
-from zocosmo.theory.law import Law, complete_law, fixed_law, lambda2, ring_law
+from zocosmo.theory.law import Law, complete_law, fixed_law, isotropic, ring_law
 from zocosmo.theory.numbers import exact, share
 
 HALF = Fraction(1, 2)
@@ -187,7 +187,7 @@ def test_traces_of_labelled_laplacians_add_up_to_the_values_sent(law):
 def test_closed_forms_of_complete_graphs_equal_their_laplacians(n):
     listed = Law.of(n, uniform(n) if n % 2 == 0 else idle_one(n))
     law = complete_law(n)
-    assert law.lambda2 == lambda2(law.laplacian) == listed.lambda2
+    assert law.lambda2 == isotropic(law.laplacian) == listed.lambda2
     assert (law.laplacian == listed.laplacian).all()
     assert (law.is_perfect, law.pairs) == (listed.is_perfect, listed.pairs)
 

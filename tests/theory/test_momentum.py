@@ -8,21 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theory.joint import directions, joint_directions
+from theory.joint import joint_directions
 from zocosmo.core import Tape
 from zocosmo.graphs.graph import ring
 from zocosmo.methods.edge_local import EdgeLocal
 from zocosmo.problems.quadratic import Noise, Quadratic
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.theory.moments import coupling_moments, pair_gradients, pair_means
-from zocosmo.theory.momentum import (
-    finite_difference_bounds,
-    momentum_energy,
-    momentum_gap,
-    momentum_moments,
-    psi,
-    stored_momentum_bound,
-)
+from zocosmo.theory.momentum import momentum_energy, momentum_gap, momentum_moments, psi
 
 A = np.array([[1, 2, -1], [0, 3, 5]]) * Fr(1)
 C = np.array([[2, 0, 1], [-1, 1, 3]]) * Fr(1)
@@ -138,26 +131,6 @@ def test_the_energy_is_the_sum_for_every_coupling(rows, q, beta):
     assert sums == {momentum_energy(a, c, q=q, beta=beta, sigma2=2)}
 
 
-@pytest.mark.parametrize("coupling", "GSI")
-@pytest.mark.parametrize("mu", [Fr(1, 4), Fr(2)])
-def test_a_finite_radius_moves_mean_and_variance_by_no_more_than_its_bound(coupling, mu):
-    """Cubics s Σ x³: along u the slope is ∇F·u + sμ² Σu. |Σu| ≤ q ≤ ‖u‖³, so L₃ = 6s and B_μ = sμ² d q.
-
-    Pairs with s = 1 and 2, β = ½, every draw of d = 3, q = 2.
-    """
-    q, beta, s = 2, Fr(1, 2), np.array([1, 2]) * Fr(1)
-    u = joint_directions(coupling, 3, q, 2)
-    slope = (u * A).sum(axis=2) + s * mu**2 * u.sum(axis=2)
-    means = (beta * (u * u) * C + (1 - beta) * Fr(3, q) * u * slope[:, :, None]).mean(axis=1)
-    shift = means.mean(axis=0) - beta * Fr(q, 3) * C.mean(axis=0) - (1 - beta) * A.mean(axis=0)
-    V = ((means - means.mean(axis=0)) ** 2).sum() / len(u)
-    exact = momentum_moments(coupling, A, C, q=q, beta=beta).V
-    bounds = finite_difference_bounds(exact, beta=beta, B_mu=float(2 * mu**2 * 3 * q))
-    assert shift @ shift <= bounds.mean_shift**2
-    assert bounds.V_least < V < bounds.V_most
-    assert exact != V
-
-
 @settings(max_examples=15)
 @given(ROWS, ROWS, st.fractions(0, Fr(99, 100)))
 def test_the_virtual_average_moves_by_the_average_estimate(states, estimates, beta):
@@ -174,29 +147,6 @@ def test_the_virtual_average_moves_by_the_average_estimate(states, estimates, be
     assert (v == g - a_beta * (m_new - m)).all()
     z, z_new = ((y - eta * a_beta * stored).mean(axis=0) for y, stored in ((x, m), (x - eta * v, m_new)))
     assert (z_new == z - eta * g.mean(axis=0)).all()
-
-
-@pytest.mark.parametrize("beta", BETAS)
-def test_stored_momentum_keeps_its_bound_round_by_round(beta):
-    """E‖m_t‖² of estimates D a with a fixed, over all draws: 12^t paths of three rounds, M² = d ‖a‖²."""
-    d, q, a = 3, 2, A[0]
-    fresh = [(u, Fr(d, q) * u * (u @ a)) for found in directions(d, q) for u in found]
-    memories = [0 * a]
-    for t in range(1, 4):
-        memories = [np.where(u != 0, beta * m + (1 - beta) * g, m) for m in memories for u, g in fresh]
-        energy = sum(m @ m for m in memories) / len(memories)
-        assert energy <= stored_momentum_bound(d * (a @ a), d=d, q=q, beta=beta, rounds=t)
-    assert stored_momentum_bound(d * (a @ a), d=d, q=q, beta=beta) == Fr(d, q) * d * (a @ a)
-
-
-@settings(max_examples=15)
-@given(st.fractions(0, Fr(99, 100)), st.integers(1, 5), st.integers(0, 8))
-def test_the_bound_of_stored_momentum_is_its_recursion_unrolled(beta, q, rounds):
-    """e ← (1 − (1 − β)p) e + (1 − β) M² from 0, with M² = 7 and d = 5."""
-    energy = Fr(0)
-    for _ in range(rounds):
-        energy = (1 - (1 - beta) * Fr(q, 5)) * energy + (1 - beta) * 7
-    assert stored_momentum_bound(7, d=5, q=q, beta=beta, rounds=rounds) == energy
 
 
 def z_score(samples, expected):
@@ -244,7 +194,6 @@ def applied(runs, x, m):
         (lambda: momentum_moments("G", A, C[:1], q=2, beta=0), "shape"),
         (lambda: momentum_moments("G", A, C, q=4, beta=0), "q = 4"),
         (lambda: momentum_moments("G", A, C, q=2, beta=0, sigma2=-1), "-1"),
-        (lambda: finite_difference_bounds(-1, beta=0, B_mu=0.1), "-1"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_what_was_found(call, found):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zocosmo.theory import mixing, repeated, ring
-from zocosmo.theory.law import centring, identity, laplacian, ring_phases
+from zocosmo.theory.law import centring, fixed_law, identity, laplacian, ring_phases
 from zocosmo.theory.numbers import exact
 
 SIZES = [4, 6, 8, 10, 16, 34, 100]
@@ -31,9 +31,13 @@ def draws(pairs, d, q, common):
         yield chosen * len(pairs) if common else chosen
 
 
+def block_laws(n):
+    return [fixed_law(n, pairs) for pairs in ring_phases(n)]
+
+
 def block_form(n, p, common):
     """Q with E‖ΠX₂‖² = tr(X₀ᵀ Q X₀), in rationals if p is one."""
-    return repeated.energy_form(ring.block_laws(n), p=p, common=common)
+    return repeated.energy_form(block_laws(n), p=p, common=common)
 
 
 def states(n, d):
@@ -120,12 +124,12 @@ def test_the_witness_loses_exactly_the_gap(n, common):
 
 @BOTH
 def test_blocks_in_the_long_run_are_faster_than_the_worst_block(common):
-    laws = ring.block_laws(8)
+    laws = block_laws(8)
     rate = repeated.asymptotic_rate(laws, p=0.25, common=common)
     assert 0 < rate <= 1 - ring.block_gap(8, q=1, d=4, common=common) + 1e-12
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 0])
 def test_rings_without_two_perfect_matchings_are_refused(n):
-    with pytest.raises(ValueError, match=f"even number of nodes from 4 on, got n = {n}"):
+    with pytest.raises(ValueError, match=rf"n must be 4 or more, got {n}|a ring of {n} nodes"):
         ring.block_gap(n, q=1, d=2, common=True)

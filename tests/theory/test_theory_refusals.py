@@ -5,7 +5,7 @@ from fractions import Fraction as Fr
 import numpy as np
 import pytest
 
-from zocosmo.theory import mixing, momentum
+from zocosmo.theory import mixing
 from zocosmo.theory.exact import Quadratics, expectation
 from zocosmo.theory.law import Law, complete_law, fixed_law
 
@@ -24,7 +24,6 @@ def expected(eta):
         (lambda: mixing.metropolis_weights(3, [(0, 0), (0, 1), (1, 2)]), r"edge \(0, 0\)"),
         (lambda: mixing.metropolis_weights(2, [(0, 5)]), r"edge \(0, 5\)"),
         (lambda: fixed_law(1, []).lambda2, "1 nodes"),
-        (lambda: momentum.finite_difference_bounds(float("nan"), beta=0, B_mu=0.5), "V = nan"),
         (lambda: Law.of(3, [([(0, 5)], 1)]), "nodes are 0 … 2, got a matching with 0 … 5"),
         (lambda: complete_law(4).listed(), "not listed"),
         (lambda: expected(float("nan")), "got nan in round 0"),

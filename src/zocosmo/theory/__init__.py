@@ -12,7 +12,6 @@ import zocosmo.theory.law as law
 import zocosmo.theory.mixing as mixing
 import zocosmo.theory.moments as moments
 import zocosmo.theory.momentum as momentum
-import zocosmo.theory.orders as orders
 import zocosmo.theory.payload as payload
 import zocosmo.theory.rates as rates
 import zocosmo.theory.repeated as repeated
@@ -30,7 +29,6 @@ __all__ = [
     "mixing",
     "moments",
     "momentum",
-    "orders",
     "payload",
     "rates",
     "repeated",

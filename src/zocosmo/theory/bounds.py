@@ -14,12 +14,6 @@ class Recursion(NamedTuple):
     kappa: Number
     factor: Number
 
-    def average(self, *, eta: Number, M2: Number, T: int, E0: Number = 0) -> Number:
-        """T⁻¹ Σ_{t<T} ℰ_t ≤ ℰ_0 / T(1 − κ) + f η² M² / (1 − κ)   [eq:consensus_average_unrolled]"""
-        check_rounds(T)
-        left = 1 - self.kappa
-        return rational(E0) / (T * left) + self.factor * rational(eta) ** 2 * rational(M2) / left
-
 
 def masked_recursion(*, d: int, q: int, rho2: Number) -> Recursion:
     """κ and f of global-support mixing   [eq:consensus_recursion, eq:consensus_average_final]
@@ -37,42 +31,13 @@ def masked_recursion(*, d: int, q: int, rho2: Number) -> Recursion:
     return Recursion(1 - share(d, q) * (1 - r) / 2, r + 2 * r * r / (1 - r))
 
 
-class BlockDisagreement(NamedTuple):
-    """Bounds on ℰ_t from a common start; M2 bounds E‖v_i‖²."""
-
-    at_blocks: float  # t a multiple of h, as the proof prints it
-    anywhere: float  # any t
-    sharp: float  # t a multiple of h, by the triangle inequality in L²: never above at_blocks
-
-
-def block_disagreement(*, h: int, gamma: float, M2: float, eta: float) -> BlockDisagreement:
-    """ℰ of any update with E‖v_i‖² ≤ M² over blocks of h rounds that contract by 1 − γ
-
-        t = kh:     ℰ ≤ 6 η² h² M²/γ²                        [eq:momentum_disagreement_bound]
-        any t:      √ℰ ≤ ηM (√6 h/γ + h − 1), adding the steps of an open block
-        t = kh:     √ℰ⁺ ≤ √(1 − γ) √ℰ + ηhM  gives  ℰ ≤ η² h² M² / (1 − √(1 − γ))² ≤ 4 η² h² M²/γ²
-
-    >>> block_disagreement(h=1, gamma=0.75, M2=1.0, eta=0.5).sharp
-    1.0
-    """
-    if h < 1 or not 0 < gamma <= 1:
-        raise ValueError(f"h = {h} rounds cannot contract by gamma = {gamma}; use h ≥ 1 and 0 < gamma ≤ 1")
-    check_finite("eta", eta, above=True)
-    unit = eta * eta * M2
-    return BlockDisagreement(
-        6 * unit * (h / gamma) ** 2,
-        unit * (math.sqrt(6) * h / gamma + h - 1) ** 2,
-        unit * (h / (1 - math.sqrt(1 - gamma))) ** 2,
-    )
-
-
 def core_bound(regime: Regime, *, eta: float, mu: float, rho: float, T: int, E0: float = 0.0) -> Rate:
     """R_T of global-support ZO-COSMO without momentum, for η ≤ 1/8Ld   [thm:convergence, eq:main_convergence]
 
         R_T ≤ 2Δ₀/ηT + 2Lη dσ²/N + (17/4) B_μ² + (9/2) L² [ℰ_0/T(1 − κ) + f η² M_node²/(1 − κ)]
 
-    The paper leaves the constants open; these follow from its proof, with g = ∇F(x̄)
-    [lemma:avg_estimator_shared_direction]:
+    The bracket bounds the mean of ℰ_t [eq:consensus_average_unrolled]. The paper leaves the constants open;
+    these follow from its proof, with g = ∇F(x̄) [lemma:avg_estimator_shared_direction]:
 
         E‖ḡ‖² ≤ 4d‖g‖² + 4dL²ℰ + 2dσ²/N + 2B_μ²        E⟨g, ḡ⟩ ≥ ¾‖g‖² − 2L²ℰ − 2B_μ²
 
@@ -94,7 +59,7 @@ def core_bound(regime: Regime, *, eta: float, mu: float, rho: float, T: int, E0:
         "mixing": Term(9 / 2 * L2 * float(recursion.factor) * eta**2 * regime.M2(mu) / left),
         "start": Term(9 / 2 * L2 * E0 / (T * left), 1),
     }
-    return Rate("thm:convergence", True, T, terms, regime.ceiling)
+    return Rate("thm:convergence", T, terms, regime.ceiling)
 
 
 def momentum_bound(
@@ -107,14 +72,17 @@ def momentum_bound(
 
     M = M_node, a_β = β/(1 − β). From the proof: descent at z = x̄ − ηa_β m̄ with E‖E ḡ − ∇F(z)‖² at most
     3 (L²ℰ + L²η²a_β²M²/p + B_μ²), then ‖∇F(x̄)‖² ≤ 2‖∇F(z)‖² + 2L²‖x̄ − z‖². Blocks of h rounds contract
-    disagreement by 1 − γ: h = 1, γ = p(1 − ρ²) for global support, pλ₂/2 for independent matchings, and
-    h = 2, γ = (p/3)(1 − cos 2π/N) for the alternating ring.
+    disagreement by 1 − γ, so √ℰ ≤ ηM (√6 h/γ + h − 1) [eq:momentum_disagreement_bound]: h = 1, γ = p(1 − ρ²)
+    for global support, pλ₂/2 for independent matchings, and h = 2, γ = (p/3)(1 − cos 2π/N) for the
+    alternating ring. E‖m_i‖² ≤ M²/p [eq:momentum_uniform_moments]
     """
     check_rounds(T)
     check_finite("eta", eta, above=True)
     check_beta(beta)
+    if h < 1 or not 0 < gamma <= 1:
+        raise ValueError(f"h = {h} rounds cannot contract by gamma = {gamma}; use h ≥ 1 and 0 < gamma ≤ 1")
     L, M2, p = regime.L, regime.M2(mu), regime.q / regime.d
-    apart = block_disagreement(h=h, gamma=gamma, M2=M2, eta=eta).anywhere
+    apart = eta * eta * M2 * (math.sqrt(6) * h / gamma + h - 1) ** 2
     terms = {
         "descent": Term(4 * regime.Delta0 / (eta * T), 1),
         "noise": Term(2 * L * eta * M2),
@@ -122,7 +90,7 @@ def momentum_bound(
         "mixing": Term(6 * L * L * apart),
         "memory": Term(8 * (L * eta * beta / (1 - beta)) ** 2 * M2 / p),
     }
-    return Rate("eq:momentum_finite_rate", True, T, terms, regime.ceiling)
+    return Rate("eq:momentum_finite_rate", T, terms, regime.ceiling)
 
 
 def coupling_bound(coupling: str, regime: Regime, *, eta: float, mu: float, chi: Number, T: int) -> Rate:
@@ -152,4 +120,4 @@ def coupling_bound(coupling: str, regime: Regime, *, eta: float, mu: float, chi:
         "mixing": Term(192 * stretch * J / gamma * regime.zeta2),
         "bias": Term((12 + 48 * stretch / gamma * (2 + 4 / gamma)) * regime.B(mu) ** 2),
     }
-    return Rate("eq:corr_explicit_core_rate", True, T, terms, regime.ceiling)
+    return Rate("eq:corr_explicit_core_rate", T, terms, regime.ceiling)

@@ -8,8 +8,9 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
+from zocosmo.theory.law import check_ring
 from zocosmo.theory.moments import coupling_coefficients
-from zocosmo.theory.numbers import Number, check_finite, check_size, rational, whole
+from zocosmo.theory.numbers import Number, check_finite, check_size, rational
 
 
 class Constants(NamedTuple):
@@ -49,8 +50,7 @@ def ring_chi(n: int) -> Number:
     >>> ring_chi(4), round(ring_chi(8), 6)
     (Fraction(1, 2), 0.853553)
     """
-    if whole("n", n, 4) % 2:
-        raise ValueError(f"a ring of {n} nodes has no perfect matching; make n even")
+    check_ring(n)
     known = {4: Fraction(1, 2), 6: Fraction(3, 4)}
     return known[n] if n in known else math.cos(math.pi / n) ** 2
 

@@ -1,7 +1,7 @@
 """Which coordinates T rounds visit   [eq:coordinate_exposure_v24, appendix:balanced_schedule_proof]
 
 Supports are uniform q-subsets of d coordinates, drawn afresh every round, except in the functions on balanced
-supports. Probabilities are exact Fractions; use `…_float` for sizes whose Fractions would be too long.
+supports. Probabilities are exact Fractions, unless a function says otherwise.
 """
 
 import math
@@ -30,21 +30,13 @@ def missed(d: int, q: int, T: int) -> Fraction:
     return (1 - share(d, q)) ** whole("T", T, 0)
 
 
-def missed_float(d: int, q: int, T: int) -> float:
-    """(1 − q/d)^T = exp(T log1p(−q/d)), for any size"""
-    d, q = check_size(d, q)
-    if q == d:
-        return 0.0 if whole("T", T, 0) else 1.0
-    return math.exp(whole("T", T, 0) * math.log1p(-q / d))
-
-
 def expected_coverage(d: int, q: int, T: int) -> Fraction:
     """1 − (1 − q/d)^T: the expected share of coordinates visited"""
     return 1 - missed(d, q, T)
 
 
 def expected_coverage_float(d: int, q: int, T: int) -> float:
-    """1 − (1 − q/d)^T for any size; small shares keep their digits
+    """1 − (1 − q/d)^T as a float, for sizes whose Fraction would be too long; small shares keep their digits
 
     >>> round(expected_coverage_float(2_523_136, 8192, 1540), 6)
     0.993317
@@ -86,7 +78,7 @@ def coverage_deviation(d: int, q: int, T: int) -> float:
         return 0.0  # every draw visits the same number of coordinates
     if 2 * T * d.bit_length() <= LONGEST:
         return math.sqrt(coverage_variance(d, q, T))
-    a = missed_float(d, q, T)
+    a = math.exp(T * math.log1p(-q / d))
     below = a * a * math.expm1(T * math.log1p(-q / ((d - 1) * (d - q))))
     return math.sqrt(max(0.0, (a - a * a - below) / d + below))
 

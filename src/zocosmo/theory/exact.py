@@ -27,24 +27,17 @@ U Z U (`Law.averages`). Matchings are independent of the past, so an i.i.d. law 
 first round.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from zocosmo.theory.law import Array, Mixing, Mixings
-from zocosmo.theory.numbers import (
-    Number,
-    both_drawn,
-    check_beta,
-    check_finite,
-    exact,
-    rational,
-    same_shape,
-    share,
-)
+from zocosmo.theory.numbers import Number, check_beta, check_finite, exact, rational, same_shape, share
 
 StepSize = Number | Sequence[Number] | Callable[[int], Number]
 KEPT = 256  # rounds whose averages are kept, of a sequence of laws
@@ -74,10 +67,6 @@ class Quadratics:
     @property
     def d(self) -> int:
         return int(self.H.shape[1])
-
-    def homogeneous(self) -> "Quadratics":
-        """The same curvatures without linear terms and noise, which do not affect stability."""
-        return Quadratics(self.H, np.zeros(self.H.shape, int), 0)
 
 
 class Expected(NamedTuple):
@@ -129,12 +118,12 @@ def expectation(
     arrays = all(each.dtype == object for each in (problem.H, problem.b, start))
     scalars = all(isinstance(rational(each), Fraction) for each in (*etas, beta, problem.sigma))
     dtype: type = object if arrays and scalars and all(each.is_rational for each in laws) else np.float64
-    step_of = _Turns(problem, laws, coupling=coupling, q=q, beta=beta, dtype=dtype)
+    maps = _maps(problem, laws, coupling=coupling, q=q, beta=beta, dtype=dtype)
     now, measured = known_moments(start, beta, dtype), []
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable expectation may overflow float64
         measured.append(measure(problem, now))
-        for t, eta_t in enumerate(etas):
-            now = step_of(t).step(now, as_scalar(eta_t, dtype))
+        for eta_t, each in zip(etas, maps, strict=False):
+            now = each.step(now, as_scalar(eta_t, dtype))
             measured.append(measure(problem, now))
     return Expected(*(np.array(column, dtype) for column in zip(*measured, strict=True)))
 
@@ -190,7 +179,8 @@ def make_round(
     """The map of one round; `coupling` sets the weights of entries across pairs   [eq:corr_operators]"""
     n, d, q = problem.n, problem.d, int(q)
     check_beta(beta)
-    p, two, shares = share(d, q), both_drawn(d, q), law.shared(coupling)
+    p, shares = share(d, q), law.shared(coupling)
+    two = Fraction(q * (q - 1), d * (d - 1)) if d > 1 else Fraction(0)  # p₂
     support = p if shares in "GS" else p * p
     sign = two if shares == "G" else Fraction(0)
     found = law.averages(dtype)
@@ -254,22 +244,11 @@ def as_scalar(value: Any, dtype: type) -> Any:
     return Fraction(value) if dtype is object else float(value)
 
 
-class _Turns:
-    """The map of round t; a law that occurs again is averaged once."""
-
-    def __init__(self, problem: Quadratics, laws: list[Mixing], **method: Any) -> None:
-        places = {law: k for k, law in enumerate(laws)}  # once, because hashing a large law is slow
-        self.turn = [places[law] for law in laws]
-        self.problem, self.laws, self.method = problem, laws, method
-        self.kept: dict[int, Round] = {}
-
-    def __call__(self, t: int) -> Round:
-        place = self.turn[t % len(self.turn)]
-        if place not in self.kept:
-            if len(self.kept) == KEPT:
-                self.kept.clear()
-            self.kept[place] = make_round(self.problem, self.laws[place], **self.method)
-        return self.kept[place]
+def _maps(problem: Quadratics, laws: list[Mixing], **method: Any) -> Iterator[Round]:
+    """The map of each round; a law that occurs again is averaged once."""
+    places = {law: k for k, law in enumerate(laws)}  # once, because hashing a large law is slow
+    averaged = lru_cache(KEPT)(lambda place: make_round(problem, laws[place], **method))
+    return map(averaged, cycle([places[law] for law in laws]))
 
 
 def _start(x0: Any, problem: Quadratics) -> Array:

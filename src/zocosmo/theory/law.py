@@ -127,18 +127,15 @@ class Law:
         """
         if self.matchings is None:
             return Fraction(self.n, self.n - 1 + self.n % 2)
-        return lambda2(self.laplacian)
+        c = isotropic(self.laplacian)
+        return float(np.linalg.eigvalsh(self.laplacian.astype(float))[1]) if c is None else c
 
     @property
     def chi(self) -> Number:
         """χ = 1 − λ₂/2: share of gradient heterogeneity that pairing leaves   [eq:corr_gaps]"""
-        self.check_perfect()
-        return 1 - self.lambda2 / 2
-
-    def check_perfect(self) -> None:
-        """Refuse a law under which nodes idle."""
         if not self.is_perfect:
             raise ValueError(f"a matching of this law leaves some of {self.n} nodes idle; use perfect ones")
+        return 1 - self.lambda2 / 2
 
     def shared(self, coupling: str | None) -> str:
         """What two pairs of a round share: G, S or I."""
@@ -229,8 +226,7 @@ def ring_phases(n: int) -> tuple[list[Edge], list[Edge]]:
     >>> ring_phases(4)
     ([(0, 1), (2, 3)], [(1, 2), (0, 3)])
     """
-    if whole("n", n, 2) % 2:
-        raise ValueError(f"a ring of {n} nodes has no perfect matching; make n even or list matchings")
+    check_ring(n, 2)
     second = [(i, (i + 1) % n) for i in range(1, n, 2)]
     return [(i, i + 1) for i in range(0, n, 2)], [(min(e), max(e)) for e in second]
 
@@ -249,13 +245,6 @@ def laplacian(n: int, weights: Mapping[Edge, Fraction | int]) -> Array:
         L[i, j] -= c
         L[j, i] -= c
     return L
-
-
-def lambda2(L: Array) -> Number:
-    """λ₂ of a Laplacian: a Fraction if L = cΠ, whose other eigenvalues are all c; otherwise a float."""
-    if L.dtype == object and (c := isotropic(L)) is not None:
-        return c
-    return float(np.linalg.eigvalsh(L.astype(float))[1])
 
 
 def isotropic(L: Array) -> Fraction | None:
@@ -285,6 +274,12 @@ def check_coupling(coupling: str | None) -> str:
     if coupling not in COUPLINGS:
         raise ValueError(f"matchings need a coupling, one of {', '.join(COUPLINGS)}; got {coupling!r}")
     return str(coupling)
+
+
+def check_ring(n: int, least: int = 4) -> None:
+    """Refuse rings without perfect matchings, and rings below a size."""
+    if whole("n", n, least) % 2:
+        raise ValueError(f"a ring of {n} nodes has no perfect matching; make n even")
 
 
 def check_edge(n: int, e: Edge) -> None:

@@ -9,19 +9,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
-from zocosmo.theory.law import Law, check_coupling
-from zocosmo.theory.numbers import (
-    Number,
-    Pairs,
-    check_finite,
-    check_pairs,
-    check_size,
-    exact,
-    share,
-    spread,
-    square,
-    whole,
-)
+from zocosmo.theory.law import check_coupling
+from zocosmo.theory.numbers import Number, Pairs, check_finite, check_size, exact, spread, square, whole
 
 
 class Moments(NamedTuple):
@@ -53,8 +42,7 @@ def coupling_coefficients(coupling: str, *, d: int, q: int, pairs: int) -> Coeff
         "S": (d - Fraction(d, q)) / pairs,
         "I": Fraction(d - 1, pairs),
     }[coupling]
-    alpha = {"G": Fraction(d - 1), "S": Fraction(d, q) - 1 + tau, "I": tau}[coupling]
-    return Coefficients(alpha, tau)
+    return Coefficients(d - 1 - (pairs - 1) * tau, tau)
 
 
 def coupling_moments(coupling: str, *, d: int, q: int, pairs: int, a2: Number, H2: Number) -> Moments:
@@ -91,45 +79,10 @@ def crossover(first: str, second: str, *, d: int, q: int, pairs: int, a2: Number
     return (pairs - 1) * check_finite("‖ā‖²", a2)
 
 
-class MapMoments(NamedTuple):
-    """Factors of the identity; p = q/d. If E AᵀA = f I then E‖Aa‖² = f ‖a‖² for every a."""
-
-    D: Fraction  # E D = D · I
-    DD: Fraction  # D² = DD · D on every draw, so E‖Da‖² = DD ‖a‖²
-    D_spread: Fraction  # E‖(D − I) a‖²
-    P: Fraction  # E P = p I
-    P_spread: Fraction  # E‖(P − pI) a‖²
-    cross: Fraction  # E[(P − pI)(D − I)]: momentum and query share the support
-    support_part: Fraction  # E‖(P/p − I) a‖²: spread of D due to the support
-    sign_part: Fraction  # E‖(D − P/p) a‖²: spread due to the signs, given the support
-
-
-def map_moments(d: int, q: int) -> MapMoments:
-    """The moments that all others are built from   [eq:corr_D_moments, prop:momentum_moments_v23]
-
-        E D = I      D² = d D      E‖(D − I)a‖² = (d − 1) ‖a‖² = [(1/p − 1) + (d − 1/p)] ‖a‖²
-
-    >>> map_moments(32, 4)[:3]
-    (Fraction(1, 1), Fraction(32, 1), Fraction(31, 1))
-    """
-    p = share(d, q)
-    return MapMoments(
-        D=Fraction(1),
-        DD=Fraction(d),
-        D_spread=Fraction(d - 1),
-        P=p,
-        P_spread=p * (1 - p),
-        cross=1 - p,
-        support_part=1 / p - 1,
-        sign_part=d - 1 / p,
-    )
-
-
 class PairGradients(NamedTuple):
     """The gradients of all nodes under one matching, as the formulas need them."""
 
     a: NDArray[Any]  # (pairs, d): a_e
-    mean: NDArray[Any]  # ā
     a2: Number  # ‖ā‖²
     H2: Number  # H_M²
 
@@ -141,10 +94,12 @@ def pair_gradients(gradients: ArrayLike, matching: Pairs) -> PairGradients:
     Fraction(2, 1)
     """
     g = exact("gradients", gradients)
-    check_pairs(matching, len(g))
+    if sorted(node for pair in matching for node in pair) != list(range(len(g))):
+        raise ValueError(
+            f"{list(matching)} is not a perfect matching of {len(g)} nodes; put each in exactly one pair"
+        )
     a = pair_means(g, matching)
-    mean = a.mean(axis=0)
-    return PairGradients(a, mean, square(mean), spread(a))
+    return PairGradients(a, square(a.mean(axis=0)), spread(a))
 
 
 def pair_means(rows: NDArray[Any], matching: Pairs) -> NDArray[Any]:
@@ -152,22 +107,3 @@ def pair_means(rows: NDArray[Any], matching: Pairs) -> NDArray[Any]:
     i, j = (list(ends) for ends in zip(*matching, strict=True))
     means: NDArray[Any] = (rows[i] + rows[j]) / 2
     return means
-
-
-def matching_heterogeneity(gradients: ArrayLike, law: Law) -> Number:
-    """E_M H_M² over a law of perfect matchings, from edges alone   [eq:corr_matching_heterogeneity]
-
-        E_M H_M² = tr((ΠG)ᵀ (I − L̄/2) ΠG) / N = mean_i ‖g_i − ā‖² − E_M Σ_{ij ∈ M} ‖g_i − g_j‖² / 2N
-                 ≤ 2χ (L² 𝒟 + ζ²)
-
-    >>> from zocosmo.theory.law import ring_law
-    >>> matching_heterogeneity([[1, 0], [3, 0], [0, 2], [0, 2]], ring_law(4))
-    Fraction(9, 8)
-    """
-    g = exact("gradients", gradients)
-    if law.n != len(g):
-        raise ValueError(f"the law is of {law.n} nodes and there are {len(g)} gradients; make them equal")
-    law.check_perfect()
-    apart = sum(chance * square(g[i] - g[j]) for (i, j), chance in law.edges.items())
-    left: Number = spread(g) - apart / (2 * len(g))
-    return left

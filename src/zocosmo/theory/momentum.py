@@ -1,13 +1,13 @@
-"""One round with stored momentum and a noisy oracle: V and U again, and how large momentum gets.
+"""One round with stored momentum and a noisy oracle: V and U again.
 
 Given states, momenta and the matching, the applied update of a pair is
 
     w_e = β P_e c_e + θ D_e (a_e + ε_e),    c_e = (m_i + m_j)/2,  θ = 1 − β        [eq:momentum_pair_v23]
 
-with the mean ν = βp c̄ + θ ā over pairs. Rows of `a` and `c` are pairs.
+with the mean ν = βp c̄ + θ ā over pairs. P projects on the support and D = u uᵀ/p, so that E P = pI, E D = I
+and D² = d D   [eq:corr_D_moments]. Rows of `a` and `c` are pairs.
 """
 
-import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -15,18 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zocosmo.theory.law import check_coupling
-from zocosmo.theory.moments import Moments, map_moments
-from zocosmo.theory.numbers import (
-    Number,
-    check_beta,
-    check_finite,
-    exact,
-    rational,
-    same_shape,
-    share,
-    square,
-    whole,
-)
+from zocosmo.theory.moments import Moments
+from zocosmo.theory.numbers import Number, check_beta, check_finite, exact, same_shape, share, square
 
 
 class Psi(NamedTuple):
@@ -51,11 +41,11 @@ def psi(a: ArrayLike, c: ArrayLike, *, q: int, beta: Number) -> Psi:
     >>> psi([1, 0], [0, 1], q=1, beta=Fraction(1, 2)).total
     Fraction(5, 16)
     """
-    gradient, memory = exact("a", a, ndim=1), exact("c", c, ndim=1)
-    same_shape("gradients", gradient, "momenta", memory)
-    known, beta = map_moments(len(gradient), q), check_beta(beta)
-    kept = _times(beta, memory) + _times((1 - beta) / known.P, gradient)
-    return Psi(known.P_spread * square(kept), (1 - beta) ** 2 * known.sign_part * square(gradient))
+    gradient, memory = _alike(a, c, ndim=1)
+    d, beta = len(gradient), check_beta(beta)
+    p = share(d, q)
+    kept = _times(beta, memory) + _times((1 - beta) / p, gradient)
+    return Psi(p * (1 - p) * square(kept), (1 - beta) ** 2 * (d - 1 / p) * square(gradient))
 
 
 def momentum_moments(
@@ -72,7 +62,7 @@ def momentum_moments(
     Moments(V=Fraction(1, 2), U=Fraction(1, 1))
     """
     check_coupling(coupling)
-    gradient, memory = _pairs(a, c)
+    gradient, memory = _alike(a, c)
     m, d = gradient.shape
     beta = check_beta(beta)
     V = _variance(coupling, gradient, memory, q, beta)
@@ -88,7 +78,7 @@ def momentum_energy(a: ArrayLike, c: ArrayLike, *, q: int, beta: Number, sigma2:
     >>> momentum_energy([[1, 0], [0, 1]], [[0, 0], [0, 0]], q=1, beta=0)
     Fraction(3, 2)
     """
-    gradient, memory = _pairs(a, c)
+    gradient, memory = _alike(a, c)
     m, d = gradient.shape
     p, beta = share(d, q), check_beta(beta)
     theta = 1 - beta
@@ -113,7 +103,7 @@ def momentum_gap(first: str, second: str, *, a: ArrayLike, c: ArrayLike, q: int,
     """
     for name in (first, second):
         check_coupling(name)
-    gradient, memory = _pairs(a, c)
+    gradient, memory = _alike(a, c)
     beta, m = check_beta(beta), len(gradient)
     mean, stored = gradient.mean(axis=0), memory.mean(axis=0)
     centre = psi(mean, stored, q=q, beta=beta)
@@ -128,43 +118,6 @@ def momentum_gap(first: str, second: str, *, a: ArrayLike, c: ArrayLike, q: int,
     return over_G[first] - over_G[second]
 
 
-class FiniteDifference(NamedTuple):
-    """Bounds on what a finite μ changes."""
-
-    mean_shift: float  # on ‖E w̃ − ν‖
-    V_least: float
-    V_most: float
-
-
-def finite_difference_bounds(V: Number, *, beta: Number, B_mu: float) -> FiniteDifference:
-    """‖E w̃ − ν‖ ≤ θ B_μ and |√Ṽ − √V| ≤ θ B_μ   [eq:finite_difference_momentum_variance_v23]
-
-    >>> finite_difference_bounds(4, beta=0, B_mu=0.5)
-    FiniteDifference(mean_shift=0.5, V_least=2.25, V_most=6.25)
-    """
-    check_finite("V", V)
-    check_finite("B_mu", B_mu)
-    off, root = float(1 - check_beta(beta)) * B_mu, math.sqrt(V)
-    return FiniteDifference(off, max(0.0, root - off) ** 2, (root + off) ** 2)
-
-
-def stored_momentum_bound(M2: Number, *, d: int, q: int, beta: Number, rounds: int | None = None) -> Number:
-    """E‖m_i‖² ≤ M_node²/p at every round, from zero momentum   [eq:momentum_uniform_moments]
-
-        after t rounds: (M_node²/p) (1 − (1 − (1 − β) p)^t), by unrolling [eq:momentum_storage_bound]
-
-    M2 = M_node² also bounds E‖v_i‖² and E‖ḡ‖².
-
-    >>> [stored_momentum_bound(3, d=8, q=2, beta=0, rounds=t) for t in (1, None)]
-    [Fraction(3, 1), Fraction(12, 1)]
-    """
-    p, theta = share(d, q), 1 - check_beta(beta)
-    most = rational(M2) / p
-    if rounds is None:
-        return most
-    return most * (1 - (1 - theta * p) ** whole("rounds", rounds, 0))
-
-
 def _variance(coupling: str, a: NDArray[Any], c: NDArray[Any], q: int, beta: Number) -> Number:
     m, centre = len(a), psi(a.mean(axis=0), c.mean(axis=0), q=q, beta=beta)
     if coupling == "G":
@@ -175,8 +128,8 @@ def _variance(coupling: str, a: NDArray[Any], c: NDArray[Any], q: int, beta: Num
     return sum(own.total for own in each) / m**2
 
 
-def _pairs(a: ArrayLike, c: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    gradient, memory = exact("a", a), exact("c", c)
+def _alike(a: ArrayLike, c: ArrayLike, ndim: int = 2) -> tuple[NDArray[Any], NDArray[Any]]:
+    gradient, memory = exact("a", a, ndim), exact("c", c, ndim)
     same_shape("gradients", gradient, "momenta", memory)
     return gradient, memory
 

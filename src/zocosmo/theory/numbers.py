@@ -98,11 +98,6 @@ def share(d: SupportsIndex, q: SupportsIndex) -> Fraction:
     return Fraction(q, d)
 
 
-def both_drawn(d: int, q: int) -> Fraction:
-    """p₂ = q(q − 1) / d(d − 1): the probability that a support holds two given coordinates."""
-    return Fraction(q * (q - 1), d * (d - 1)) if d > 1 else Fraction(0)
-
-
 def check_finite(name: str, value: Number, *, above: bool = False) -> Number:
     """The value as an exact number; refuses what is not finite and at least 0, or above 0."""
     if not 0 <= value < math.inf or (above and value == 0):
@@ -115,11 +110,3 @@ def check_beta(beta: Number) -> Number:
     if not 0 <= beta < 1:
         raise ValueError(f"beta = {beta} must be at least 0 and below 1")
     return rational(beta)
-
-
-def check_pairs(pairs: Pairs, n: int) -> None:
-    """Refuse what is not a perfect matching of nodes 0 … n − 1."""
-    if sorted(node for pair in pairs for node in pair) != list(range(n)):
-        raise ValueError(
-            f"{list(pairs)} is not a perfect matching of {n} nodes; each node must be in exactly one pair"
-        )

@@ -123,8 +123,7 @@ def marina_total(d: int, q: int, *, K: int, T: int, B: int = 32) -> int:
 
 def marina_multiplier(d: int, q: int, *, K: int, B: int = 32) -> Fraction:
     """(K − 1)/K · (1 + ℓ/B) + d / (K q)   [eq:marina_round_multiplier]"""
-    (d, q), K = check_size(d, q), whole("K", K)
-    return Fraction(K - 1, K) * reuse_multiplier(d, K=1, B=B) + Fraction(d, K * q)
+    return marina_cost(d, q, K=K, B=B) / (whole("q", q) * whole("B", B))
 
 
 def flood_cost(n: int, b: int) -> int:
@@ -147,22 +146,14 @@ def diameter(n: int, edges: Iterable[tuple[int, int]]) -> int:
     >>> diameter(6, [(i, (i + 1) % 6) for i in range(6)])
     3
     """
-    peers: list[set[int]] = [set() for _ in range(whole("n", n))]
-    for i, j in edges:
-        peers[i].add(j)
-        peers[j].add(i)
-    return max(_depth(peers, source) for source in range(n))
+    import networkx as nx
 
-
-def _depth(peers: list[set[int]], source: int) -> int:
-    """Links from the source to the node furthest from it."""
-    seen, ring, depth = {source}, {source}, 0
-    while ring := {j for i in ring for j in peers[i]} - seen:
-        seen |= ring
-        depth += 1
-    if len(seen) < len(peers):
-        raise ValueError(f"the graph is not connected: node {source} reaches {len(seen)} of {len(peers)}")
-    return depth
+    graph = nx.empty_graph(whole("n", n))
+    graph.add_edges_from(edges)
+    reached = len(nx.node_connected_component(graph, 0))
+    if reached < n:
+        raise ValueError(f"the graph is not connected: node 0 reaches {reached} of {n}; add an edge")
+    return int(nx.diameter(graph))
 
 
 class Operator(NamedTuple):
@@ -207,9 +198,7 @@ def affordable_rounds(budget: Exact, cost: Exact) -> int:
 def marina_rounds(d: int, q: int, *, K: int, budget: Exact, B: int = 32) -> int:
     """The largest T with C_T ≤ budget: whole cycles, then what the rest pays, the dense round first"""
     costs, K = link_costs(d, q, B), whole("K", K)
-    if budget < 0:
-        raise ValueError(f"a budget must be 0 bits or more, got {budget}")
-    cycles, rest = divmod(Fraction(rational(budget)), costs.dense + (K - 1) * costs.coordinate_list)
-    if rest < costs.dense:
-        return int(cycles * K)
-    return int(cycles * K + 1 + (rest - costs.dense) // costs.coordinate_list) if K > 1 else int(cycles)
+    cycle = costs.dense + (K - 1) * costs.coordinate_list
+    cycles = affordable_rounds(budget, cycle)
+    rest = Fraction(rational(budget)) - cycles * cycle - costs.dense
+    return cycles * K + (0 if rest < 0 else 1 + affordable_rounds(rest, costs.coordinate_list))

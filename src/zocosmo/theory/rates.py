@@ -1,7 +1,6 @@
 """Rates: what is assumed, what a result gives at horizon T, and the steps that go with a horizon.
 
-All results are about R_T = T⁻¹ Σ_{t<T} E‖∇F(x̄_t)‖². `bounds.py` has those with every constant worked out,
-`orders.py` those that the paper states up to a constant.
+All results are about R_T = T⁻¹ Σ_{t<T} E‖∇F(x̄_t)‖². `bounds.py` has them with every constant worked out.
 """
 
 import math
@@ -49,21 +48,16 @@ class Regime:
         """What a bound must be below to be informative: ‖∇F(x̄_0)‖² if known, else 2LΔ₀, which bounds it."""
         return 2 * self.L * self.Delta0 if self.start2 is None else self.start2
 
-    @property
-    def gradient2(self) -> float:
-        """G²; refuses to default to 0, which would mean that all gradients vanish."""
-        if self.G2 is None:
-            raise ValueError("this result needs G2 in Regime: G2 + sigma2 bounds E‖∇f_i‖² along the run")
-        return self.G2
-
     def B(self, mu: float) -> float:
         """B_μ   [eq:bmu_mnode_def]"""
         check_finite("mu", mu, above=True)
         return float(bias_scale(d=self.d, q=self.q, L3=self.L3, mu=mu))
 
     def M2(self, mu: float) -> float:
-        """M_node²   [eq:bmu_mnode_def]"""
-        return float(node_moment(d=self.d, G2=self.gradient2, sigma2=self.sigma2, B_mu=self.B(mu)))
+        """M_node² = 2d (G² + σ²) + 2 B_μ² ≥ E‖ĝ_i‖²   [eq:bmu_mnode_def, eq:estimator_second_moment]"""
+        if self.G2 is None:  # 0 would mean that all gradients vanish
+            raise ValueError("this result needs G2 in Regime: G2 + sigma2 bounds E‖∇f_i‖² along the run")
+        return 2 * self.d * (self.G2 + self.sigma2) + 2 * self.B(mu) ** 2
 
 
 def bias_scale(*, d: int, q: int, L3: Number, mu: Number) -> Number:
@@ -77,15 +71,6 @@ def bias_scale(*, d: int, q: int, L3: Number, mu: Number) -> Number:
     return rational(L3) * rational(mu) ** 2 * d * q / 6
 
 
-def node_moment(*, d: int, G2: Number, sigma2: Number, B_mu: Number = 0) -> Number:
-    """M_node² = 2d (G² + σ²) + 2 B_μ² ≥ E‖ĝ_i‖²   [eq:bmu_mnode_def, eq:estimator_second_moment]
-
-    >>> node_moment(d=4, G2=1, sigma2=1)
-    Fraction(16, 1)
-    """
-    return 2 * whole("d", d) * (rational(G2) + rational(sigma2)) + 2 * rational(B_mu) ** 2
-
-
 class Term(NamedTuple):
     """One summand; with everything else fixed it falls as T^(−power)."""
 
@@ -95,15 +80,13 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """What a result says about R_T: named terms, their sum, and whether the bound is informative.
+    """A bound on R_T: named terms, their sum, and whether it is informative.
 
     A bound that is not below 2LΔ₀ (or ‖∇F(x̄_0)‖², if `Regime.start2` gives it) is **vacuous**: a method that
-    stays at x̄_0 satisfies it too, since L-smoothness alone gives ‖∇F(x̄_0)‖² ≤ 2LΔ₀. An order has an unknown
-    constant: it tells how terms grow, not how large they are, so it is neither vacuous nor informative.
+    stays at x̄_0 satisfies it too, since L-smoothness alone gives ‖∇F(x̄_0)‖² ≤ 2LΔ₀.
     """
 
     label: str
-    is_bound: bool
     T: int
     terms: Mapping[str, Term]
     ceiling: float
@@ -113,17 +96,17 @@ class Rate:
         return math.fsum(term.value for term in self.terms.values())
 
     @property
-    def vacuous(self) -> bool | None:
-        """Whether the bound says nothing at this T; None for an order."""
-        return self.total >= self.ceiling if self.is_bound else None
+    def vacuous(self) -> bool:
+        """Whether the bound says nothing at this T."""
+        return self.total >= self.ceiling
 
     @property
     def horizon(self) -> int | None:
-        """The first T that is not vacuous, everything else fixed; None: never, or an order."""
-        return first_useful(self.at) if self.is_bound else None
+        """The first T that is not vacuous, everything else fixed; None if there is none."""
+        return first_useful(self.at)
 
     def at(self, T: int) -> "Rate":
-        """The same result at another horizon, everything else fixed."""
+        """The same bound at another horizon, everything else fixed."""
         check_rounds(T)
         ratio = self.T / T
         moved = {k: Term(term.value * ratio**term.power, term.power) for k, term in self.terms.items()}
@@ -132,8 +115,6 @@ class Rate:
     def __str__(self) -> str:
         parts = " + ".join(f"{name} {term.value:.3g}" for name, term in self.terms.items())
         head = f"{self.total:.3g} = {parts}   [{self.label}, T = {self.T}]"
-        if not self.is_bound:
-            return f"{head}: an order, not a bound (constant taken as 1)"
         if not self.vacuous:
             return f"{head}: a bound, below the {self.ceiling:.3g} of a method that never moves"
         first = "at no T with these steps" if self.horizon is None else f"from T = {self.horizon} on"

@@ -12,6 +12,7 @@ a pair see one, as before. One round cannot tell the two apart [thm:edge_local_c
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -75,12 +76,9 @@ def energy_after_rounds(Y: Any, laws: Sequence[Law], *, q: int, common: bool) ->
 def energy_path(Y: Any, law: Law, rounds: int, *, q: int, common: bool) -> list[Any]:
     """E‖ΠX_t‖² for t = 0 … rounds of an i.i.d. law"""
     Y, p = _centred(Y, q)
-    Q = centring(len(Y)).astype(Y.dtype)
-    path = [(Y * (Q @ Y)).sum()]
-    for _ in range(rounds):
-        Q = pulled_back(Q, law, p=p, common=common)
-        path.append((Y * (Q @ Y)).sum())
-    return path
+    first = centring(len(Y)).astype(Y.dtype)
+    forms = accumulate(range(rounds), lambda Q, _: pulled_back(Q, law, p=p, common=common), initial=first)
+    return [(Y * (Q @ Y)).sum() for Q in forms]
 
 
 def _centred(Y: Any, q: int) -> tuple[Array, Any]:

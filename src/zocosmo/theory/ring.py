@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from zocosmo.theory.law import Law, fixed_law, ring_phases
+from zocosmo.theory.law import check_ring, fixed_law, ring_phases
 from zocosmo.theory.numbers import share
 from zocosmo.theory.repeated import energy_form
 
 
 def paper_block_gap(n: int, *, d: int, q: int) -> float:
     """γ = (p/3)(1 − cos(2π/N)), the published bound for a block   [eq:alternating_ring_block_gap]"""
-    _check_even(n)
+    check_ring(n)
     return float(share(d, q)) * 2 * math.sin(math.pi / n) ** 2 / 3
 
 
@@ -42,7 +42,7 @@ def block_gap(n: int, *, d: int, q: int, common: bool) -> float:
     >>> block_gap(4, d=8, q=1, common=True), block_gap(4, d=8, q=1, common=False)
     (0.125, 0.125)
     """
-    _check_even(n)
+    check_ring(n)
     p, theta = float(share(d, q)), 4 * math.pi / n
     kappa = 1.0 if common else 1 - p
     slow = p * math.sin(theta / 2) ** 2  # ½p(1 − cos θ)
@@ -61,21 +61,12 @@ def looseness(n: int, *, d: int, q: int, common: bool) -> float:
     return block_gap(n, d=d, q=q, common=common) / paper_block_gap(n, d=d, q=q)
 
 
-def block_laws(n: int) -> list[Law]:
-    """The two rounds of a block."""
-    _check_even(n)
-    return [fixed_law(n, pairs) for pairs in ring_phases(n)]
-
-
 def block_witness(n: int, *, d: int, q: int, common: bool) -> Any:
     """States of one coordinate, N floats of mean 0 and norm 1, that a block contracts by `block_gap` only"""
-    Q = energy_form(block_laws(n), p=float(share(d, q)), common=common)
+    check_ring(n)
+    laws = [fixed_law(n, pairs) for pairs in ring_phases(n)]
+    Q = energy_form(laws, p=float(share(d, q)), common=common)
     values, vectors = np.linalg.eigh(Q)
     v = vectors[:, values.argmax()]
     v = v - v.mean()
     return v / np.sqrt((v * v).sum())
-
-
-def _check_even(n: int) -> None:
-    if n < 4 or n % 2:
-        raise ValueError(f"an alternating ring has an even number of nodes from 4 on, got n = {n}")

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.theory.law import Edge, Law, Weighted, check_edge
+from zocosmo.theory.law import Edge, Law, check_edge
 from zocosmo.theory.lean import TOTAL, Column, few, incidence, leaner, rounded, widened
-from zocosmo.theory.numbers import check_size
+from zocosmo.theory.numbers import Number, rational, share
 from zocosmo.theory.semidefinite import FINEST, best_mixture, form, least, polished
 
 Array = NDArray[np.float64]
@@ -100,8 +100,8 @@ def best_schedule(
         _, share, bound, X = alone.run(tolerance, most + len(pairs))
         columns, pi = _packed(pairs, share, most)
     whole = rounded(a, *few(columns, pi, len(pairs)), total, per)
-    named = sorted(((tuple(pairs[k] for k in column), weight) for column, weight in whole.items()), key=_rank)
-    law, basis = Law.of(n, named), _basis(n)
+    named = [(tuple(pairs[k] for k in column), weight) for column, weight in whole.items()]
+    law, basis = Law.of(n, sorted(named, key=lambda entry: (-entry[1], entry[0]))), _basis(n)
     found = Best(pairs, law, 0.0, bound, basis @ X @ basis.T, per)
     gap = least(a, np.array(found.edge_marginals, float))
     if gap < 1e-9 * bound:
@@ -109,17 +109,16 @@ def best_schedule(
     return found._replace(lambda2=gap)
 
 
-def round_contraction(lambda2: Fraction | float, *, d: int, q: int) -> Fraction | float:
+def round_contraction(lambda2: Number, *, d: int, q: int) -> Number:
     """γ⋆ = (q/2d) λ₂(L̄), the share of disagreement that a round removes   [eq:edge_spectral_contraction]
 
     >>> round_contraction(Fraction(8, 7), d=32, q=4)
     Fraction(1, 14)
     """
-    d, q = check_size(d, q)
-    return Fraction(q, 2 * d) * lambda2 if isinstance(lambda2, Fraction | int) else q / (2 * d) * lambda2
+    return share(d, q) / 2 * rational(lambda2)
 
 
-def mixing_efficiency(lambda2: Fraction | float, *, n: int, pairs: Fraction | float) -> Fraction | float:
+def mixing_efficiency(lambda2: Number, *, n: int, pairs: Number) -> Number:
     """γ⋆ over its bound C_dir/(2d(N−1)), C_dir = 2q E|M|   [eq:mixing_per_bit_converse]
 
         λ₂ (N−1) / (2 E|M|)
@@ -131,9 +130,7 @@ def mixing_efficiency(lambda2: Fraction | float, *, n: int, pairs: Fraction | fl
     """
     if n < 2 or not pairs > 0:
         raise ValueError(f"efficiency needs n ≥ 2 nodes and E|M| > 0, got n = {n} and E|M| = {pairs}")
-    top, bottom = lambda2 * (n - 1), 2 * pairs
-    exact = not isinstance(top, float) and not isinstance(bottom, float)
-    return Fraction(top) / Fraction(bottom) if exact else float(top) / float(bottom)
+    return rational(lambda2) * (n - 1) / (2 * rational(pairs))
 
 
 def heaviest(edges: Sequence[Edge], weights: Array) -> tuple[Column, float]:
@@ -235,15 +232,13 @@ def _colour_classes(n: int, edges: Sequence[Edge]) -> list[Column]:
 
     The second order is that of a round-robin tournament, whose classes are optimal on complete graphs.
     """
-    odd = n + n % 2 - 1
-    orders = [list(range(len(edges)))]
-    orders.append(sorted(orders[0], key=lambda k: _tournament(*edges[k], n, odd)))
+
+    def day(k: int) -> int:  # on which the ends meet, by the circle method
+        i, j = edges[k]
+        return (2 * i if j == n - 1 and n % 2 == 0 else i + j) % (n + n % 2 - 1)
+
+    orders = range(len(edges)), sorted(range(len(edges)), key=day)
     return min((greedy_classes(edges, order) for order in orders), key=len)
-
-
-def _tournament(i: int, j: int, n: int, odd: int) -> int:
-    """The day on which i meets j in a round-robin tournament (the circle method)."""
-    return (2 * i if j == n - 1 and n % 2 == 0 else i + j) % odd
 
 
 def greedy_classes(edges: Sequence[Edge], order: Iterable[int]) -> list[Column]:
@@ -283,7 +278,3 @@ def _packed(edges: Sequence[Edge], share: Array, most: int) -> tuple[list[Column
         if weight <= prices[-1] * (1 + 1e-9) or column in columns or m >= most + len(edges):
             return columns, np.maximum(solved.x[:-1], 0)
         columns.append(column)
-
-
-def _rank(entry: Weighted) -> tuple[Fraction, tuple[Edge, ...]]:
-    return -entry[1], entry[0]

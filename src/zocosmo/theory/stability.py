@@ -130,7 +130,7 @@ class MomentMap:
         self, problem: Quadratics, law: Mixings, *, q: int, coupling: str | None, beta: Number
     ) -> None:
         self.laws = in_turn(problem, law)
-        flat = problem.homogeneous()
+        flat = Quadratics(problem.H, np.zeros(problem.H.shape, int))  # b and σ do not affect stability
         self.rounds: list[Round] = [
             make_round(flat, each, coupling=coupling, q=q, beta=beta, dtype=np.float64) for each in self.laws
         ]
@@ -157,15 +157,12 @@ class MomentMap:
             now = each.step(now, eta)
         return self.pack(now)
 
-    def matrix(self, eta: float) -> Array:
-        """The map as a dense matrix, column by column."""
-        return np.stack([self.apply(column, eta) for column in np.eye(self.size)], axis=1)
-
     def radius(self, eta: Number) -> float:
         """Spectral radius per round."""
         step = float(check_finite("eta", eta))
         if self.size <= DENSE:
-            top: float | None = float(np.abs(np.linalg.eigvals(self.matrix(step))).max())
+            dense = np.stack([self.apply(column, step) for column in np.eye(self.size)], axis=1)
+            top: float | None = float(np.abs(np.linalg.eigvals(dense)).max())
         else:
             top = self._largest(step)
         if top is None:

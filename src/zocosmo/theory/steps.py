@@ -2,10 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zocosmo.theory.moments import coupling_coefficients, coupling_moments, pair_gradients, pair_means
+from zocosmo.theory.moments import coupling_moments, pair_gradients, pair_means
 from zocosmo.theory.numbers import Number, Pairs, exact, rational, same_shape, share, spread, square
 
 
@@ -46,18 +45,6 @@ def disagreement_step(
     )
 
 
-def step_from_optimum(coupling: str, *, d: int, q: int, pairs: int, H2: Number, eta: Number) -> Number:
-    """E‖x̄⁺‖² = η² τ_s E_M H_M² after one round from x_i = x* = 0   [prop:corr_quadratic]
-
-    At the optimum ā = 0 but the a_e are not: G stays, S and I leave it. H2 is E_M H_M².
-
-    >>> from fractions import Fraction
-    >>> [step_from_optimum(s, d=32, q=4, pairs=4, H2=1, eta=Fraction(1, 10)) for s in "GSI"]
-    [Fraction(0, 1), Fraction(3, 50), Fraction(31, 400)]
-    """
-    return rational(eta) ** 2 * coupling_coefficients(coupling, d=d, q=q, pairs=pairs).tau * rational(H2)
-
-
 class CurvatureResidual(NamedTuple):
     """What unequal curvatures leave of the cancellation."""
 
@@ -73,30 +60,16 @@ def curvature_residual(curvatures: ArrayLike, states: ArrayLike) -> CurvatureRes
 
         under G: x̄⁺ = x̄ − η D (∇F(x̄) + r_X),  E‖D r_X‖² = d ‖r_X‖²   [eq:curvature_direction_v23]
 
-    `curvatures` holds the diagonals of the H_i, shape (n, d), or the symmetric H_i themselves, (n, d, d).
-    δ_H² = mean_i ‖H_i − H‖² in operator norm, exact for diagonals. Equal states or equal H_i give r_X = 0.
+    `curvatures` holds the diagonals of the H_i, shape (n, d), and δ_H² = mean_i ‖H_i − H‖² in operator norm.
+    Equal states or equal H_i give r_X = 0.
 
     >>> curvature_residual([[1], [3]], [[0], [2]]).r2
     Fraction(1, 1)
     """
-    x = exact("states", states)
-    full = np.ndim(curvatures) == 3
-    H = exact("curvatures", curvatures, ndim=3 if full else 2)
-    n, d = x.shape
-    if H.shape != ((n, d, d) if full else (n, d)):
-        raise ValueError(f"curvatures of shape {H.shape} do not fit states of shape {x.shape}")
-    if full and not (H.transpose(0, 2, 1) == H).all():
-        raise ValueError("curvatures must be symmetric matrices; got one that is not")
-    off, apart = H - H.mean(axis=0), x - x.mean(axis=0)
-    r = ((off * apart[:, None, :]).sum(axis=2) if full else off * apart).mean(axis=0)
-    delta2 = _mean_square_norm(off)
+    x, H = exact("states", states), exact("curvatures", curvatures)
+    same_shape("curvatures", H, "states", x)
+    off, d = H - H.mean(axis=0), x.shape[1]
+    r = (off * (x - x.mean(axis=0))).mean(axis=0)
+    delta2 = (abs(off).max(axis=1) ** 2).mean()
     r2, bound = square(r), delta2 * spread(x)
     return CurvatureResidual(r, r2, bound, d * r2, d * bound)
-
-
-def _mean_square_norm(off: NDArray[Any]) -> Number:
-    """mean_i ‖H_i − H‖² in operator norm, of diagonals or of symmetric matrices."""
-    if off.ndim == 2:
-        largest: Number = (abs(off).max(axis=1) ** 2).mean()
-        return largest
-    return float((np.abs(np.linalg.eigvalsh(off.astype(np.float64))).max(axis=1) ** 2).mean())

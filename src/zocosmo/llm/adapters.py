@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from zocosmo.files import replace_file
 from zocosmo.problems.draws import private, uniforms
 
 Adapter = NDArray[np.float32]
+
+NOWHERE: Any = SimpleNamespace(sites=(), d=0)  # the layout of a model without adapters
 
 
 class Site(NamedTuple):

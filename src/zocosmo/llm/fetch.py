@@ -29,7 +29,6 @@ TIMEOUT = 20.0  # seconds without a byte
 TRIES = 3  # consecutive attempts without progress
 PAUSE = 1.0  # seconds before the second attempt, doubling
 CHUNK = 1 << 20
-REACH_SECONDS = 3.0
 
 Show = Callable[[int, int | None], None]  # bytes done, bytes in all
 
@@ -76,7 +75,7 @@ def find_file(index: str, project: str, name: str) -> Link:
     except (OSError, http.client.HTTPException) as error:
         raise InputError(f"{index} cannot be reached ({_reason(error)}); {_ELSEWHERE}") from None
     try:
-        links = _json_links(text) if kind.endswith("json") else _html_links(text)
+        links = _links(text, is_json=kind.endswith("json"))
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{index}/{project}/ is not a package index page; {_ELSEWHERE}") from None
     for url, sha256 in links:
@@ -118,7 +117,7 @@ def _reason(error: Exception) -> str:
     return str(told) or type(told).__name__
 
 
-def reachable(address: str, seconds: float = REACH_SECONDS) -> bool:
+def reachable(address: str, seconds: float = 3.0) -> bool:
     """Whether a server answers there; an HTTP error is an answer."""
     try:
         urlopen(Request(address, method="HEAD"), timeout=seconds).close()
@@ -130,25 +129,18 @@ def reachable(address: str, seconds: float = REACH_SECONDS) -> bool:
     return True
 
 
-def _json_links(text: str) -> list[tuple[str, str | None]]:
-    return [(file["url"], file.get("hashes", {}).get("sha256")) for file in json.loads(text)["files"]]
+def _links(text: str, *, is_json: bool) -> list[tuple[str, str | None]]:
+    """URLs and hashes of a simple page."""
+    if is_json:
+        return [(file["url"], file.get("hashes", {}).get("sha256")) for file in json.loads(text)["files"]]
+    urls: list[str] = []
 
+    class Anchors(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            urls.extend(value for key, value in attrs if (tag, key) == ("a", "href") and value)
 
-def _html_links(text: str) -> list[tuple[str, str | None]]:
-    reader = _Anchors()
-    reader.feed(text)
-    links = [(url, urlsplit(url).fragment) for url in reader.found]
-    return [(url, mark[7:] if mark.startswith("sha256=") else None) for url, mark in links]
-
-
-class _Anchors(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.found += [value for key, value in attrs if key == "href" and value]
+    Anchors().feed(text)
+    return [(url, urlsplit(url).fragment.partition("sha256=")[2] or None) for url in urls]
 
 
 def download(link: Link, to: Path, show: Show | None = None) -> None:

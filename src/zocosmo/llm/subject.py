@@ -127,20 +127,16 @@ class Subject:
         return shards(self.train.labels, n, how=self.setting.split, alpha=self.setting.skew, tape=tape)
 
 
-class Opener:
+class Opener(Shelf):
     """Caches subjects, so that all trials of a study share one, and subjects share equal parts."""
 
-    def __init__(self) -> None:
-        self._shelf = Shelf()
-
     def __call__(self, setting: ModelSetting) -> Subject:
-        shelf = self._shelf
-        subject: Subject = shelf.get("subject", setting, lambda: Subject(setting, shelf))
+        subject: Subject = self.get("subject", setting, lambda: Subject(setting, self))
         return subject
 
     def cache_clear(self) -> None:
-        """Drop all cached subjects."""
-        self._shelf = Shelf()
+        """Drop all cached subjects and parts."""
+        self._kept.clear()
 
 
 open_subject = Opener()

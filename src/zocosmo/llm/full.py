@@ -131,9 +131,7 @@ class FullModel(LanguageModel):
     def build(cls, subject: Subject, n: int, seed: Seed) -> Self:
         if n != 1:
             what = subject.setting.coordinates
-            raise InputError(
-                f"coordinates {what!r} are those of one model and one node, got {n}; {WHERE_ELSE}"
-            )
+            raise InputError(f"coordinates {what!r} are for one model and one node, got {n}; {WHERE_ELSE}")
         return super().build(subject, n, seed)
 
     @property
@@ -145,9 +143,7 @@ class FullModel(LanguageModel):
         if method.kind != Cosmo.kind:
             raise InputError(f"one node with a whole model runs cosmo, got {method.kind}; take method cosmo")
         if np.dtype(dtype) != np.float32:
-            raise InputError(
-                f"weights are read as float32, got dtype {np.dtype(dtype)}; set the study's dtype to float32"
-            )
+            raise InputError(f"a whole model needs dtype: float32 in the study, got {np.dtype(dtype)}")
         return self.subject.weights.undo()
 
     def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:

@@ -49,10 +49,8 @@ class Columns(NamedTuple):
         fields = {name: check_text(f"{where}: field {name!r}", given[name]) for name in self.fields}
         label = given[self.label]
         if not isinstance(label, int) or not 0 <= label < self.labels:
-            raise InputError(
-                f"{where}: {self.label} must be a whole number from 0 to {self.labels - 1}, "
-                f"an index into the task's words, got {shown(label)}"
-            )
+            known = f"a whole number from 0 to {self.labels - 1}, an index into the task's words"
+            raise InputError(f"{where}: {self.label} must be {known}, got {shown(label)}")
         return LabelledText(where, fields, int(label))
 
 

@@ -103,9 +103,7 @@ def load_task(name: str, data: str | None = None) -> Task:
     """
     if Path(name).suffix.lower() in (".yaml", ".yml"):
         if data is not None:
-            raise InputError(
-                f"{name} names its own data files; omit the data folder {data}, or edit the file"
-            )
+            raise InputError(f"{name} names its own data files; omit the data folder {data}")
         return read_task(Path(name))
     if name not in BUILT_IN:
         known = ", ".join(BUILT_IN)

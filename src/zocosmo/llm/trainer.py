@@ -95,9 +95,7 @@ class CosmoTrainer(Trainer):
         self, model: nn.Module, args: CosmoConfig, *rest: Any, peft_config: Any = None, **given: Any
     ) -> None:
         if not isinstance(args, CosmoConfig):
-            raise InputError(
-                f"args must be a CosmoConfig, got a {type(args).__name__}; build one from its values"
-            )
+            raise InputError(f"args must be a CosmoConfig, got a {type(args).__name__}; build one")
         if not isinstance(model, nn.Module) or given.get("model_init") is not None:
             what = "a model_init" if isinstance(model, nn.Module) else f"a {type(model).__name__} as model"
             raise InputError(f"model must be a torch module, got {what}; load the model and pass it")

@@ -160,7 +160,8 @@ class CosmoConfig(TrainingArguments):
             read_key(self.key_file)
         if self.listen is not None:
             check_address(self.listen)
-        if self.schedule is not None and (graph := self.build_graph()) is not None:
+        graph = self.build_graph()
+        if graph is not None and self.schedule is not None:
             _ = World(graph, 1, self.schedule).schedule
 
     def _take_one_device(self) -> None:

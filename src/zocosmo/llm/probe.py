@@ -307,7 +307,7 @@ def _words_for_bent(found: Probe, first: Level) -> list[str]:
     elif found.levels[at - 1].apart <= AGREE:
         words.append(f"or use --mu {least:.2g}: it would clear the noise, and slopes agree around it")
     elif found.dtype == "float32":
-        words.append(f"smaller mus drown in rounding; average it out with a batch above {found.batch}")
+        words.append(f"smaller mus drown in rounding; use a batch larger than {found.batch}")
     return words
 
 

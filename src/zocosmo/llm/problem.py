@@ -199,7 +199,7 @@ class LanguageModel(Problem):
     def stack(cls, problems: Sequence[Self]) -> Self:
         first = problems[0]
         if len({p.structure for p in problems}) != 1 or any(p.tape.shape for p in problems):
-            raise InputError("only single problems with the same setting and nodes can be stacked")
+            raise InputError("only single problems of one setting and the same nodes stack")
         parts = [part for p in problems for part in p.parts]
         return cls(first.subject, first.nodes, parts, together([p.tape for p in problems]))
 

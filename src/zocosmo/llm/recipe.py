@@ -164,7 +164,8 @@ def _settle(config: Config, name: str, say: Say | None) -> Plan:
 def _changed(plan: Plan, config: Config, found: Mapping[str, float]) -> Plan:
     """The plan with every default written out, and with these parameters of its method and its noise."""
     data, chosen = resolved(plan), dict(found)
-    data["problem"]["noise"] = data["problem"]["noise"] or chosen.pop("noise", 0.0)
+    measured = chosen.pop("noise", 0.0)
+    data["problem"]["noise"] = data["problem"]["noise"] or measured
     data["methods"][0] |= chosen
     return read_plan(Config(as_yaml(data), config.name), plan.name)
 

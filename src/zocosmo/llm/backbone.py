@@ -150,12 +150,14 @@ def check_tf32(device: str) -> None:
         raise InputError(f"tf32 needs a GPU and the device is {device}; use float32")
 
 
-def pick_device(given: str) -> str:
-    """`auto` is the GPU of this process's local rank, or the CPU if there is no GPU."""
-    if given != "auto":
-        if given.startswith("cuda") and not torch.cuda.is_available():
-            raise InputError(f"device {given!r}: torch sees no GPU; use cpu or auto")
-        return given
-    if not torch.cuda.is_available():
-        return "cpu"
-    return f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
+def pick_device(given: str, dtype: str = "float32") -> str:
+    """`auto` is the GPU of this process's local rank, or the CPU without a GPU; tf32 needs a GPU."""
+    found = torch.cuda.is_available()
+    if given.startswith("cuda") and not found:
+        raise InputError(f"device {given!r}: torch sees no GPU; use cpu or auto")
+    if given == "auto":
+        rank = int(os.environ.get("LOCAL_RANK", "0"))
+        given = f"cuda:{rank % torch.cuda.device_count()}" if found else "cpu"
+    if dtype == "tf32":
+        check_tf32(given)
+    return given

@@ -9,7 +9,7 @@ import torch
 
 from zocosmo.errors import InputError, check_whole
 from zocosmo.llm.adapters import NOWHERE, Adapter
-from zocosmo.llm.backbone import Backbone, check_tf32, pick_device
+from zocosmo.llm.backbone import Backbone, pick_device
 from zocosmo.llm.batches import Examples
 from zocosmo.llm.memory import check_memory
 from zocosmo.llm.models import load_model, load_tokenizer, skeleton
@@ -65,9 +65,7 @@ def score_tasks(
     A task with a label word of several tokens is not scored; `screen` rejects it.
     """
     tokenizer, given = load_tokenizer(model), [load_task(name, data) for name in tasks]
-    place = pick_device(device)
-    if dtype == "tf32":
-        check_tf32(place)
+    place = pick_device(device, dtype)
     check_memory(skeleton(model), dtype=dtype, device=place)
     loaded = None
     for task in given:

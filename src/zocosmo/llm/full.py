@@ -143,7 +143,7 @@ class FullModel(LanguageModel):
         if method.kind != Cosmo.kind:
             raise InputError(f"one node with a whole model runs cosmo, got {method.kind}; take method cosmo")
         if np.dtype(dtype) != np.float32:
-            raise InputError(f"a whole model needs dtype: float32 in the study, got {np.dtype(dtype)}")
+            raise InputError(f"weights are float32, got {np.dtype(dtype)}; set the study's dtype to float32")
         return self.subject.weights.undo()
 
     def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
@@ -156,7 +156,7 @@ class FullModel(LanguageModel):
         backbone, batch = self.subject.backbone, self.sampler.batch(t, ONE, 1)
         found = both_sides(query, lambda _: backbone.losses(NO_ADAPTER, batch)[0].mean())
         self._answers.take(torch.stack(found))
-        return Launched(query, ONE, self._answers)
+        return query, ONE
 
     def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
         query.x.look_ahead(coming, query.u)

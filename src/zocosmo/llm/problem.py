@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -26,13 +26,7 @@ from zocosmo.state import read_ahead
 from zocosmo.torch.aside import Aside
 from zocosmo.torch.rows import Rows
 
-
-class Launched(NamedTuple):
-    """A query along one direction whose forwards are running."""
-
-    query: Query
-    rows: Index
-    answers: Any
+Launched = tuple[Query, Index]  # a query along one direction whose forwards are running, and its rows
 
 
 class LanguageModel(Problem):
@@ -46,7 +40,7 @@ class LanguageModel(Problem):
 
     asynchronous = True
     has_note = True
-    notes_visits: ClassVar[bool] = True
+    notes_visits: ClassVar[bool] = True  # the record has a flag for each coordinate
 
     def __init__(self, subject: Subject, nodes: Sequence[int], parts: Sequence[Sequence[Index]], tape: Tape):
         self.subject, self.nodes, self.parts, self.tape = subject, tuple(nodes), parts, tape
@@ -118,13 +112,13 @@ class LanguageModel(Problem):
         self._answers.take(answers)
         read_ahead(query.x, query.u)  # the method reads it next
         self.record.visit(at, rows)
-        return Launched(query, rows, self._answers)
+        return query, rows
 
     def _finish(self, launched: Launched) -> Values:
         """Wait for the device; slopes are 0 at nodes that were not asked."""
-        query, rows, answers = launched
+        query, rows = launched
         both, shape = np.full((2, self._size), np.nan), self._record.shape
-        both[:, rows] = answers.array().reshape(2, -1)
+        both[:, rows] = self._answers.array().reshape(2, -1)
         plus, minus = both.reshape(2, *shape)
         step = self.record.clip(plus - minus, self.subject.setting.clip)
         self._told = plus, minus, rows

@@ -17,7 +17,7 @@ from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
-from zocosmo.problems.language import ModelSetting
+from zocosmo.problems.language import LORA, ModelSetting
 
 NAME = "finetune"  # of the default config, which is not in a file
 DEFAULTS: dict[str, Any] = {
@@ -138,7 +138,7 @@ def as_yaml(data: Mapping[str, Any]) -> str:
 def subject_of(plan: Plan) -> Subject:
     """The model and data of the only trial of a plan."""
     trial = plan.trials[0]
-    if (chosen := dict(trial.problem).get("coordinates", "lora")) != "lora":
+    if (chosen := dict(trial.problem)["coordinates"]) != LORA:
         raise InputError(f"finetune trains adapters, not coordinates {chosen!r}; use zocosmo run for those")
     problem: Any = trial.run().problem
     return open_subject(problem.subject.setting)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from zocosmo.llm.adapters import Adapter, Layout
-from zocosmo.llm.backbone import Backbone, check_tf32, pick_device
+from zocosmo.llm.backbone import Backbone, pick_device
 from zocosmo.llm.batches import Examples
 from zocosmo.llm.memory import check_memory
 from zocosmo.llm.models import find_model, load_model, load_tokenizer, skeleton
@@ -87,17 +87,14 @@ class Subject:
     @cached_property
     def backbone(self) -> Backbone:
         """The model with its weights on the device, loaded on first use."""
-        given, device = self.setting, pick_device(self.setting.device)
-        tf32 = given.dtype == "tf32"
-        if tf32:
-            check_tf32(device)
+        given, device = self.setting, pick_device(self.setting.device, self.setting.dtype)
         if given.threads:
             torch.set_num_threads(given.threads)
 
         def load() -> Backbone:
             check_memory(skeleton(self.model), dtype=given.dtype, device=device)
             model = load_model(self.model, dtype=given.dtype, device=device)
-            return Backbone(model, self.layout, self.words, loss=given.loss, tf32=tf32)
+            return Backbone(model, self.layout, self.words, loss=given.loss, tf32=given.dtype == "tf32")
 
         adapter = given.rank, given.alpha, given.targets
         key = self.model, given.dtype, device, *adapter, given.loss, tuple(self.words.tolist())

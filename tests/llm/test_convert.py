@@ -103,9 +103,7 @@ def test_a_conversion_prints_nothing(tmp_path, capfd):
 def test_a_file_that_is_no_whole_gguf_is_one_line(tmp_path, content):
     file = tiny_gguf(tmp_path / "tiny.gguf")
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2] if content == "half" else content)
-    with pytest.raises(
-        InputError, match=r"tiny.gguf is not a complete GGUF file .*; download it again"
-    ) as told:
+    with pytest.raises(InputError, match=r"tiny.gguf is not a complete GGUF .*; download it again") as told:
         convert(file, tmp_path / "folder")
     assert "\n" not in str(told.value)
     assert not (tmp_path / "folder").exists()

@@ -156,8 +156,7 @@ def test_what_others_left_set_does_not_reach_a_forward(setting, dtype, before):
 
 
 def test_two_models_take_turns_and_each_keeps_its_precision(setting, monkeypatch):
-    for module in (backbone, subject):
-        monkeypatch.setattr(module, "check_tf32", lambda device: None)  # as if there were a GPU
+    monkeypatch.setattr(backbone, "check_tf32", lambda device: None)  # as if there were a GPU
     fine, rough = open_subject(setting), open_subject(replace(setting, dtype="tf32"))
     assert fine.backbone is not rough.backbone
     assert [asked(one)[0] for one in (fine, rough, fine, rough)] == ["highest", "high"] * 2

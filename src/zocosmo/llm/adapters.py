@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.files import replace_file
+from zocosmo.llm.quiet import first_line
 from zocosmo.problems.draws import private, uniforms
 
 Adapter = NDArray[np.float32]
+
+NOWHERE: Any = SimpleNamespace(sites=(), d=0)  # the layout of a model without adapters
 
 
 class Site(NamedTuple):
@@ -56,7 +60,7 @@ class Layout:
         try:
             adapted = get_peft_model(skeleton, self.config)
         except ValueError as error:
-            said = str(error).splitlines()[0][:120]
+            said = first_line(error)[:120]
             raise InputError(f"targets {targets!r} match no module ({said}); choose from {known}") from None
         self.sites = tuple(self._sites(adapted))
         for word in named if isinstance(named, list) else ():  # PEFT accepts the list if any target matches

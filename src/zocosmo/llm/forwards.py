@@ -4,23 +4,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from zocosmo.core.support import Direction, same_draw
 from zocosmo.llm.backbone import both_points
-from zocosmo.llm.sampling import Index, Sampler
+from zocosmo.llm.batches import Index
+from zocosmo.llm.sampling import Sampler
 from zocosmo.llm.subject import Subject
-from zocosmo.oracle import Query
+from zocosmo.oracle import Query, Values
 from zocosmo.torch.aside import to_device
 from zocosmo.torch.rows import Rows
-
-Values = NDArray[Any]
 
 
 class Forwards:
     """Mean losses of the adapters of some rows on their examples of a round.
 
-    States are rows on the device (`Rows`), or an array that is copied there.
+    States are `Rows` on the device, or an array that is copied to it.
     """
 
     def __init__(self, subject: Subject, sampler: Sampler, shape: tuple[int, ...], size: int) -> None:
@@ -36,10 +34,9 @@ class Forwards:
         return self.ask(self._tensor(x)[torch.from_numpy(rows)].float(), t, rows)
 
     def both_sides(self, query: Query, t: int, rows: Index) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Mean losses of the rows at x + μu, then at x − μu; and the coordinates that were asked about,
-        (rows, q), None for all of them."""
-        u, held = query.u, self._held(query.x)
-        if held is not None and u.q < self.subject.d and self.is_fused and len(rows) == self.size:
+        """Mean losses at x + μu of the rows, then at x − μu; and u's coordinates (rows, q), None for all."""
+        u, held = query.u, query.x
+        if isinstance(held, Rows) and u.q < self.subject.d and self.is_fused and len(rows) == self.size:
             (x, owed), at = held.debt(u), held.places(u)
             batch = self.sampler.batch(t, rows, 2)
             return self.subject.backbone.both(x, at, self._shift(query), batch, owed), at
@@ -51,18 +48,18 @@ class Forwards:
         return self.subject.backbone.both(x, at_some, shift, self.sampler.batch(t, rows, 2)), at_some
 
     def look_ahead(self, coming: Query, query: Query, rows: Index) -> None:
-        """Prepare the shifts of the next round, and what a recorded forward will read, while `query` runs."""
-        held = self._held(query.x)
-        if held is None:
+        """Prepare the shifts and the forward inputs of the next round while `query` runs."""
+        held = query.x
+        if not isinstance(held, Rows):
             return
         at, shift = held.places(coming.u), self._shift(coming)
         self._shifts = coming.u, coming.mu, shift
         if self.sampler.ready is not None and len(rows) == len(shift):
             x, owed = held.debt_after(query.u)
-            self.subject.backbone.both_ahead(x, at, shift, self.sampler.ready.batch, owed)
+            self.subject.backbone.replay_both.load(x, at, shift, *owed, self.sampler.ready.batch)
 
     def ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
-        """Mean losses of adapters on their rows' examples of round t, several times over."""
+        """Mean losses of adapters on their rows' examples of round t, each row `times` times."""
         backbone = self.subject.backbone
         if not len(rows):  # the only node here has no partner in this round
             return torch.empty(0)
@@ -70,19 +67,16 @@ class Forwards:
             losses, _ = backbone.losses(adapters, self.sampler.batch(t, rows, times))
             return losses.view(len(adapters), -1).mean(dim=1)
         batches = self.sampler.each(t, rows)
-        each = [
-            backbone.losses(adapters[k : k + 1], batches[k % len(rows)])[0].mean()
-            for k in range(len(adapters))
-        ]
-        return torch.stack(each)
+        pairs = zip(adapters[:, None], batches * times, strict=True)
+        return torch.stack([backbone.losses(adapter, batch)[0].mean() for adapter, batch in pairs])
 
     def _shifted(self, query: Query, rows: Index) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-        """x of the rows on the device, the coordinates that are asked about (None: all), and the shifts."""
-        u, x, held = query.u, self._tensor(query.x), self._held(query.x)
+        """x of the rows on the device, the coordinates of u (None: all), and the shifts."""
+        u, x, held = query.u, self._tensor(query.x), query.x
         shift, at = self._shift(query).to(x.dtype), None
         if u.q < self.subject.d:
             wide = np.broadcast_to(u.index, (*self.shape, u.q)).reshape(-1, u.q)
-            at = self._moved(wide) if held is None else held.places(u)
+            at = held.places(u) if isinstance(held, Rows) else self._moved(wide)
         if len(rows) == self.size:
             return x, at, shift
         kept = torch.from_numpy(rows).to(x.device)
@@ -97,14 +91,8 @@ class Forwards:
         return self._moved(np.broadcast_to(query.shift(), wide).reshape(-1, query.u.q))
 
     def _tensor(self, x: Any) -> torch.Tensor:
-        """States as rows on the device, in the type they have."""
-        held = self._held(x)
-        return held.tensor if held is not None else self._moved(np.asarray(x).reshape(-1, self.subject.d))
-
-    @staticmethod
-    def _held(x: Any) -> Rows | None:
-        """The states, where they are on the device already."""
-        return x if isinstance(x, Rows) else None
+        """States as rows on the device, with their dtype."""
+        return x.tensor if isinstance(x, Rows) else self._moved(np.asarray(x).reshape(-1, self.subject.d))
 
     def _moved(self, array: Values) -> torch.Tensor:
         return to_device(array, self.subject.backbone.device)

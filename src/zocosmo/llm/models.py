@@ -35,9 +35,7 @@ def find_model(name: str) -> str:
             raise InputError(f"{name} has no config.json; give a folder written by save_pretrained")
         return str(path)
     if path.is_file():
-        raise InputError(
-            f"{name} is a file, not a folder; convert a GGUF with: zocosmo model add NAME {name}"
-        )
+        raise InputError(f"{name} is a file; convert a GGUF with: zocosmo model add NAME {name}")
     if name in KNOWN:
         check_kept(name)
     if not HUB.fullmatch(name):
@@ -144,9 +142,7 @@ def _names() -> str:
 def _check_files(where: str, patterns: tuple[str, ...], what: str) -> None:
     folder = Path(where)
     if folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in patterns):
-        raise InputError(
-            f"{where} has no {what} (none of {', '.join(patterns)}); give a folder that has them"
-        )
+        raise InputError(f"{where} has no {what} ({', '.join(patterns)}); give a folder that does")
 
 
 def _endpoint() -> str:

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from zocosmo.errors import InputError, check_whole
 from zocosmo.graphs.graph import Graph
 from zocosmo.llm.batches import Examples
 from zocosmo.llm.problem import LanguageModel
+from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.subject import Subject
 from zocosmo.methods.base import Method
 from zocosmo.methods.decay import Constant
@@ -28,11 +29,6 @@ TURNS = 3.0  # visits, in units of 1/(1 − β), after which momentum has built 
 CLEAR = 2.0  # standard errors that make a gain significant
 
 Array = NDArray[np.float64]
-Say = Callable[[str], None]
-
-
-def silent(text: str) -> None:
-    """Report nothing."""
 
 
 class Pilot(NamedTuple):
@@ -63,11 +59,10 @@ class Trials:
     `rows` training examples are held out for scoring; the nodes share the others. In float32, runs of
     different η cannot share a simulation (see `batch_key`), so they run one after the other.
 
-    A pilot has no decay, and no momentum if it is short. Momentum starts at zero and a coordinate is visited
-    once in d/q rounds. Until it has been visited a few times 1/(1 − β), its steps are a fraction 1 − β of
-    their later size, so a short pilot would pick an η that is up to 1/(1 − β) too large. Instead η is found
-    without momentum and divided by the share of the estimates that momentum applies in `planned` rounds, so
-    that x moves as far in total.
+    A pilot has no decay, and no momentum if it is short: until a coordinate has been visited a few times
+    1/(1 − β), momentum shrinks its steps by up to 1 − β, and a short pilot would pick an η that is too large
+    by as much. Instead η is found without momentum and divided by the share of the estimates that momentum
+    applies in `planned` rounds, so that x moves as far in total.
     """
 
     def __init__(
@@ -119,22 +114,22 @@ class Trials:
         """
         if not (math.isfinite(eta) and eta > 0):
             raise InputError(f"the first eta of the pilots must be finite and above 0, got {eta}")
-        found = {0: self._told(eta, say)}
+        found: dict[int, Pilot] = {}
+
+        def run(k: int) -> None:
+            found[k] = pilot = self.run(eta * 2.0**k)
+            say(f"pilot at eta = {pilot.eta:.3g}: loss {pilot.before:.4f} → {pilot.after:.4f}")
+
+        run(0)
         while found[min(found)].diverged and len(found) < most:
-            k = min(found) - 2
-            found[k] = self._told(eta * 2.0**k, say)
+            run(min(found) - 2)
         while len(found) < most:
             best = min(found, key=lambda k: (found[k].diverged, _rank(found[k])))
             missing = [k for k in (best + 1, best - 1) if k not in found]
             if not missing:
                 break
-            found[missing[0]] = self._told(eta * 2.0 ** missing[0], say)
+            run(missing[0])
         return [found[k] for k in sorted(found)]
-
-    def _told(self, eta: float, say: Say) -> Pilot:
-        pilot = self.run(eta)
-        say(f"pilot at eta = {eta:.3g}: loss {pilot.before:.4f} → {pilot.after:.4f}")
-        return pilot
 
 
 def choose_eta(pilots: Sequence[Pilot]) -> tuple[float, tuple[str, ...]]:

@@ -1,6 +1,5 @@
 """Measure the rounding and slopes of the loss before training, and propose μ, η, q and dtype."""
 
-import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -8,21 +7,21 @@ from typing import Any, NamedTuple
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.experiments.plan import method_fields
 from zocosmo.graphs.graph import GRAPHS, Graph
-from zocosmo.llm.pilot import Pilot, Say, Trials, choose_eta, silent
+from zocosmo.llm.pilot import Pilot, Trials, choose_eta
+from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.select import suggest_q
-from zocosmo.llm.subject import ModelSetting, Subject, open_subject
+from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.llm.survey import AGREE, ENOUGH, NUDGES, WIDE, Level, Survey, pick_level, read_levels
 from zocosmo.methods import METHODS
-from zocosmo.problems.language import llm
+from zocosmo.problems.language import ModelSetting
 
 MUS = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)  # the last only judges the one before
 EXAMPLES = {"cuda": 256, "cpu": 64}  # whose single slopes are measured
 MOST_BATCH = 1024  # largest batch that is proposed
 WORTH = 1.5  # speed-up over float32 that justifies another dtype
-FINER = (
-    100.0  # least ratio of another dtype's rounding to float32's; measured on a GPU: tf32 280, bfloat16 7,000
-)
+FINER = 100.0  # least ratio of another dtype's rounding to float32's; on a GPU tf32 has 280, bfloat16 7,000
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,10 @@ def with_pilots(
 ) -> Proposal:
     """The proposal for a probed subject, with η from pilots of the method on a graph."""
     first, tell = suggest(found), say or silent
-    sizes = {"q": found.q} if has_q(method) else {}
+    if takes(method, "q"):
+        options["q"] = found.q
     kind: Any = METHODS[method]
-    chosen = kind(eta=first.eta, mu=first.mu, **sizes, **options)
+    chosen = kind(eta=first.eta, mu=first.mu, **options)
     trials = Trials(subject, chosen, graph, planned=planned, schedule=schedule, seed=seed, rounds=rounds)
     tell(trials.words())
     last = suggest(found, trials.around(first.eta, say=tell))
@@ -134,14 +134,14 @@ def named_graph(name: str, nodes: int) -> Graph:
 
 
 def size_for(method: str, q: int | None, d: int) -> int:
-    """How many coordinates the method moves in a round, which the probe's directions have too."""
-    return _checked_q(q, d) if has_q(method) else d
+    """The number of coordinates in the method's directions, and so in those of the probe."""
+    return _checked_q(q, d) if takes(method, "q") else d
 
 
-def has_q(method: str) -> bool:
-    """Whether a known method takes q."""
+def takes(method: str, name: str) -> bool:
+    """Whether a known method has this parameter."""
     check_known("method", method, METHODS)
-    return "q" in inspect.signature(METHODS[method]).parameters
+    return name in method_fields(METHODS[method])
 
 
 def _checked_q(q: int | None, d: int) -> int:
@@ -149,12 +149,11 @@ def _checked_q(q: int | None, d: int) -> int:
 
 
 def setting_of(**given: Any) -> ModelSetting:
-    """The setting of a config's `problem` with these keys."""
-    known = [f.name for f in fields(ModelSetting)]
+    """The setting of a config's `problem` with these keys, for adapters."""
+    known = [f.name for f in fields(ModelSetting) if f.name != "coordinates"]
     for name in given:
         check_known("problem key", name, known)
-    defaults = {name: p.default for name, p in inspect.signature(llm).parameters.items() if name in known}
-    return ModelSetting(**{**defaults, **given})
+    return ModelSetting(**given)
 
 
 def probe(
@@ -170,9 +169,9 @@ def probe(
     """Measure rounding, slopes and curvature at the start, along public directions of q coordinates.
 
     Rounding is the largest of three spreads of a loss that should not change: with batch rows reordered, with
-    other padding and other rows in the batch, and with adapters nudged by a tiny random u. The first two can
-    be 0 even when every number is rounded by 1 %, if kernels compute a row the same way in any batch; a nudge
-    makes every number round anew. The largest of `mus` only serves to judge the one before it.
+    other padding and other rows in the batch, and with adapters nudged by a tiny random u. The first two are
+    0 if kernels compute a row the same way in any batch, however coarsely; a nudge makes every number round
+    anew. The largest of `mus` only serves to judge the one before it.
     """
     q = _checked_q(q, subject.d)
     grid = sorted(set(mus))
@@ -222,12 +221,16 @@ def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Proposal:
     within 10 % of those at the next larger μ, so that the loss is locally linear. η is that of the pilots, or
     else the analytic guess.
     """
-    level, eta, why = pick_level(found.levels), analytic_eta(found), [q_reason(found.d, found.q)]
-    why.append(f"rounding of one loss is {found.noise:.2g} in {found.dtype}")
+    level, eta = pick_level(found.levels), analytic_eta(found)
+    d, q = found.d, found.q
+    why = [
+        f"q = {q}: {q / d:.1%} of d = {d}; E‖ĝ‖² does not depend on q, bits do",
+        f"rounding of one loss is {found.noise:.2g} in {found.dtype}",
+    ]
     if level is None:
         best = loudest(found.levels)
         why += _words_for_hopeless(found, best)
-        return Proposal(best.mu, eta, found.q, found.dtype, found.noise, best.snr, tuple(why), True)
+        return Proposal(best.mu, eta, q, found.dtype, found.noise, best.snr, tuple(why), hopeless=True)
     why += [
         f"mu = {level.mu:.3g}: the smallest whose differences ({level.difference:.2g}) are {ENOUGH:g} × "
         f"their rounding ({level.snr:.0f} ×), with slopes as at the next mu ({level.apart:.1%} apart)",
@@ -239,7 +242,7 @@ def suggest(found: Probe, pilots: Sequence[Pilot] = ()) -> Proposal:
         why += reasons
     else:
         why.append(f"eta = {eta:.3g}: ½ (q/d) ρ/c, the analytic guess; run pilots to tell more")
-    chosen = level.mu, eta, found.q, found.dtype, found.noise, level.snr
+    chosen = level.mu, eta, q, found.dtype, found.noise, level.snr
     return Proposal(*chosen, tuple(why), hopeless=False, pilots=tuple(pilots))
 
 
@@ -255,10 +258,6 @@ def analytic_eta(found: Probe) -> float:
     c = max(found.curvature, found.bend / 10)
     eta = 0.5 * found.q / found.d * (found.share / c if c > 0 else 1.0)  # 1: no curvature seen
     return float(f"{eta:.3g}")  # a guess needs few digits
-
-
-def q_reason(d: int, q: int) -> str:
-    return f"q = {q}: {q / d:.1%} of d = {d}; E‖ĝ‖² does not depend on q, bits do"
 
 
 def recommend(found: Sequence[tuple[Probe, Proposal]]) -> int | None:
@@ -308,9 +307,7 @@ def _words_for_bent(found: Probe, first: Level) -> list[str]:
     elif found.levels[at - 1].apart <= AGREE:
         words.append(f"or use --mu {least:.2g}: it would clear the noise, and slopes agree around it")
     elif found.dtype == "float32":
-        words.append(
-            f"smaller mus drown in rounding; use a batch larger than {found.batch} to average it out"
-        )
+        words.append(f"smaller mus drown in rounding; use a batch larger than {found.batch}")
     return words
 
 

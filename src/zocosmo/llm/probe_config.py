@@ -1,14 +1,12 @@
 """The config that `zocosmo probe --to` writes."""
 
-import inspect
 import json
 from dataclasses import asdict
 from typing import Any
 
-from zocosmo.llm.probe import Proposal, setting_of
+from zocosmo.llm.probe import Proposal, takes
 from zocosmo.llm.recipe import DEFAULTS, nearest_divisor
-from zocosmo.llm.subject import ModelSetting
-from zocosmo.methods import METHODS
+from zocosmo.problems.language import ModelSetting
 
 CHECKPOINTS = 20  # wanted; their number must divide the rounds
 
@@ -17,19 +15,16 @@ def as_config(
     setting: ModelSetting, proposal: Proposal, graph: dict[str, Any], method: dict[str, Any], rounds: int
 ) -> str:
     """A config of the proposal, with the noise of the loss, so that training logs its signal-to-noise."""
-    usual = asdict(setting_of())
+    usual = asdict(ModelSetting())
     problem = {"kind": "llm", "model": setting.model, "task": setting.task, "batch": setting.batch}
     problem |= {key: value for key, value in asdict(setting).items() if value != usual[key]}
     problem |= {"dtype": setting.dtype, "noise": float(f"{proposal.noise:.3g}")}
-    chosen = {**method, "q": proposal.q, "eta": proposal.eta, "mu": proposal.mu}
-    if "q" not in inspect.signature(METHODS[method["kind"]]).parameters:
-        del chosen["q"]
+    size = {"q": proposal.q} if takes(method["kind"], "q") else {}
+    chosen = {**method, **size, "eta": proposal.eta, "mu": proposal.mu}
     chosen["decay"] = {"kind": "cosine", "rounds": rounds}
     lines = [
-        "# zocosmo probe proposed this, on training examples alone:",
-        *(f"#   {w}" for w in proposal.why),
-    ]
-    lines += [
+        "# proposed by zocosmo probe, from training examples only:",
+        *(f"#   {reason}" for reason in proposal.why),
         f"problem: {_yaml(problem)}",
         f"graphs: [{_yaml(graph)}]",
         f"methods: [{_yaml(chosen)}]",

@@ -1,16 +1,14 @@
 """Probe a model in several dtypes, one after the other, and choose one."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from zocosmo.errors import check_known
 from zocosmo.llm.backbone import pick_device
-from zocosmo.llm.pilot import Say
-from zocosmo.llm.probe import Probe, Proposal, probe, recommend, size_for, suggest, with_pilots
-from zocosmo.llm.subject import ModelSetting, Subject
-from zocosmo.methods import METHODS
+from zocosmo.llm.probe import Probe, Proposal, probe, recommend, size_for, suggest, takes, with_pilots
+from zocosmo.llm.quiet import Say
+from zocosmo.llm.subject import Subject
+from zocosmo.problems.language import ModelSetting
 
 ALL = ("float32", "tf32", "bfloat16")
 
@@ -30,9 +28,9 @@ def probe_dtypes(
     piloting: Mapping[str, Any] | None,
     say: Say | None,
 ) -> tuple[list[tuple[Probe, Proposal]], int | None]:
-    """What each dtype gave, and which to take; pilots choose its η. One model is in memory at a time.
+    """The results of each dtype, and the best one, whose η pilots choose. One model is in memory at a time.
 
-    `probing` are options of `probe`, `piloting` those of `with_pilots`; None runs no pilots.
+    `probing` has options of `probe`, `piloting` those of `with_pilots`; None runs no pilots.
     """
     found = []
     for setting in settings:
@@ -49,5 +47,4 @@ def probe_dtypes(
 
 def momentum_of(method: str, momentum: float) -> dict[str, float]:
     """The method's momentum, if it has any."""
-    check_known("method", method, METHODS)
-    return {"beta": momentum} if "beta" in inspect.signature(METHODS[method]).parameters else {}
+    return {"beta": momentum} if takes(method, "beta") else {}

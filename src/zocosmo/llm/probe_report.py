@@ -1,4 +1,4 @@
-"""What a probe found: as plain data, as tables, as a figure."""
+"""The results of a probe as plain data, tables and a figure."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from zocosmo.files import finite_or_null
 from zocosmo.llm.pilot import choose_eta
@@ -20,7 +20,7 @@ Found = tuple[Probe, Proposal]
 
 
 def as_report(found: Sequence[Found], best: int | None) -> dict[str, Any]:
-    """All measurements as JSON can hold them: numbers that are not finite become null."""
+    """All measurements for JSON; numbers that are not finite become null."""
     rows = []
     for one, proposal in found:
         measured = {**asdict(one), "sources": dict(one.sources), "levels": [x._asdict() for x in one.levels]}
@@ -49,14 +49,18 @@ def probe_tables(found: Sequence[Found], best: int | None) -> Iterator[Table | s
 
 
 def level_table(one: Probe, proposal: Proposal) -> Table:
-    table = Table("mu", "difference", "slope", "× rounding", "off the next", "", box=None, pad_edge=False)
+    table = _table("mu", "difference", "slope", "× rounding", "off the next")
     for level in one.levels:
         apart = "" if math.isnan(level.apart) else f"{level.apart:.1%}"
         numbers = (f"{level.mu:g}", f"{level.difference:.2e}", f"{level.slope:.4f}", f"{level.snr:.1f}")
         table.add_row(*numbers, apart, verdict(level, proposal))
-    for column in table.columns[:5]:
-        column.justify = "right"
     return table
+
+
+def _table(*titles: str) -> Table:
+    """Columns of numbers, and one of words."""
+    numbers = (Column(title, justify="right") for title in titles)
+    return Table(*numbers, "", box=None, pad_edge=False)
 
 
 def verdict(level: Level, proposal: Proposal) -> str:
@@ -72,13 +76,11 @@ def verdict(level: Level, proposal: Proposal) -> str:
 
 def pilot_table(proposal: Proposal) -> Table:
     best = choose_eta(proposal.pilots)[0]
-    table = Table("pilot eta", "loss before", "after", "‖x̄‖/‖x0‖", "", box=None, pad_edge=False)
+    table = _table("pilot eta", "loss before", "after", "‖x̄‖/‖x0‖")
     for pilot in proposal.pilots:
         word = "diverged" if pilot.diverged else "chosen" if pilot.eta == best else ""
         numbers = (f"{pilot.eta:.4g}", f"{pilot.before:.4f}", f"{pilot.after:.4f}", f"{pilot.norm:.3f}")
         table.add_row(*numbers, word)
-    for column in table.columns[:4]:
-        column.justify = "right"
     return table
 
 

@@ -3,21 +3,22 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from zocosmo.core.support import Direction
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError
 from zocosmo.llm.backbone import pick_device
+from zocosmo.llm.batches import Index
 from zocosmo.llm.forwards import Forwards
 from zocosmo.llm.record import Record
-from zocosmo.llm.sampling import Index, Sampler
+from zocosmo.llm.sampling import Sampler
 from zocosmo.llm.subject import Subject
-from zocosmo.oracle import Arrays, Asks, Mask, Problem, Query
+from zocosmo.oracle import Arrays, Asks, Mask, Problem, Query, Values
 from zocosmo.oracle import norm as norm_of
 from zocosmo.problems.draws import private, together
 from zocosmo.problems.nodes import check_nodes
@@ -25,35 +26,27 @@ from zocosmo.state import read_ahead
 from zocosmo.torch.aside import Aside
 from zocosmo.torch.rows import Rows
 
-Values = NDArray[Any]
-
-
-class Launched(NamedTuple):
-    """A query along one direction whose forwards were launched."""
-
-    query: Query
-    rows: Index
-    answers: Any
+Launched = tuple[Query, Index]  # a query along one direction whose forwards are running, and its rows
 
 
 class LanguageModel(Problem):
     """f_i(x; ξ) = mean loss of adapter x on a batch of node i's examples, drawn by its coins of the round.
 
-    Nodes share the validation examples: `measures` at the network average has node i's part of the sum,
-    scaled so that the mean over nodes is that over all examples. With queries `one_by_one` every forward has
-    one adapter, in the simulator as in a process, and gives the same bits; `fused` runs everything in one
-    forward, and rounding depends on the batch.
+    Nodes share the validation examples: each measures its part of them, scaled so that the mean over nodes is
+    the mean over all examples. With queries `one_by_one` every forward has one adapter, so the simulator and
+    separate processes give the same bits; `fused` runs everything in one forward, and rounding depends on the
+    batch.
     """
 
     asynchronous = True
     has_note = True
-    records = Record
+    notes_visits: ClassVar[bool] = True  # the record has a flag for each coordinate
 
     def __init__(self, subject: Subject, nodes: Sequence[int], parts: Sequence[Sequence[Index]], tape: Tape):
         self.subject, self.nodes, self.parts, self.tape = subject, tuple(nodes), parts, tape
         self.n, self.d = len(self.nodes), subject.d
         self.of = len(parts[0])  # nodes of the whole graph
-        self._record = self.records((*tape.shape, self.n), self.d)
+        self._record = Record((*tape.shape, self.n), self.d if self.notes_visits else 1)
         self._size = math.prod(self._record.shape)
         self._told: tuple[Values, Values, Index] | None = None  # answers not yet in the record
         self.sampler = Sampler(subject, self.nodes, parts, tape)
@@ -77,7 +70,7 @@ class LanguageModel(Problem):
         return np.broadcast_to(self.subject.x0, (*self.tape.shape, self.d))
 
     def states(self, method: Asks, lead: tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Rows on the GPU that runs the forwards, for methods on supports; elsewhere an array."""
+        """Rows on the GPU for float32 methods on supports; otherwise an array."""
         device = torch.device(pick_device(self.subject.setting.device))
         if method.on_supports and device.type == "cuda" and np.dtype(dtype) == np.float32:
             return Rows(np.broadcast_to(self.x0[..., None, :], (*lead, self.n, self.d)), device)
@@ -86,7 +79,7 @@ class LanguageModel(Problem):
     # Answering
 
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:
-        """One query of each active node; the answers of others are nan."""
+        """One query of each active node; nan for the others."""
         rows = self._asked(active)
         found = np.full(self._size, np.nan)
         found[rows] = self.forwards.losses(x, t, rows).cpu().numpy()
@@ -96,7 +89,7 @@ class LanguageModel(Problem):
         return self.finish(self.start(query, t))
 
     def start(self, query: Query, t: int) -> tuple[list[Values], Launched]:
-        """Launch the forwards of the last direction; those before it are answered."""
+        """Launch the forwards of the last direction, once the ones before it are answered."""
         *before, last = query.each()
         return [self._finish(self._launch(one, t)) for one in before], self._launch(last, t)
 
@@ -113,22 +106,22 @@ class LanguageModel(Problem):
         self.forwards.look_ahead(query._replace(directions=(coming,)), query, rows)
 
     def _launch(self, query: Query, t: int) -> Launched:
-        """Both queries at once. The device works while the record and the next round are prepared."""
+        """Launch both queries; the host prepares the record and the next round while the device computes."""
         rows = self._asked(query.active)
         answers, at = self.forwards.both_sides(query, t, rows)
         self._answers.take(answers)
-        read_ahead(query.x, query.u)  # the method will ask for it, with the answers
+        read_ahead(query.x, query.u)  # the method reads it next
         self.record.visit(at, rows)
-        return Launched(query, rows, self._answers)
+        return query, rows
 
     def _finish(self, launched: Launched) -> Values:
-        """Slopes, 0 where none was asked; waits for the device."""
-        query, rows, answers = launched
+        """Wait for the device; slopes are 0 at nodes that were not asked."""
+        query, rows = launched
         both, shape = np.full((2, self._size), np.nan), self._record.shape
-        both[:, rows] = answers.array().reshape(2, -1)
+        both[:, rows] = self._answers.array().reshape(2, -1)
         plus, minus = both.reshape(2, *shape)
+        step = self.record.clip(plus - minus, self.subject.setting.clip)
         self._told = plus, minus, rows
-        step = self._record.clip(plus - minus, self.subject.setting.clip)
         slope = query.slope(step, np.zeros_like(step)).reshape(*shape, 1)
         if query.active is None:
             return slope
@@ -148,8 +141,7 @@ class LanguageModel(Problem):
 
     @property
     def record(self) -> Record:
-        """What was asked so far. The last answers are added when it is read, or while a forward runs, so
-        that the device never waits for it."""
+        """All queries so far. The last answers are added on access, usually while the device computes."""
         if self._told is not None:
             (plus, minus, rows), self._told = self._told, None
             self._record.add(plus, minus, self.subject.setting.clip, rows)
@@ -167,7 +159,7 @@ class LanguageModel(Problem):
     # Measuring
 
     def local(self, x: Values) -> Values:
-        """The mean loss of each node's last queries: what it has seen itself, at no cost."""
+        """The mean loss of each node's last queries, which costs no further query."""
         return self.record.loss()
 
     def measures(self, x: Values) -> Arrays:
@@ -177,7 +169,8 @@ class LanguageModel(Problem):
         order = np.argsort(examples.lengths, kind="stable")
         parts = [order[i :: self.of] for i in self.nodes] * (len(x) // self.n)
         sums = np.zeros((2, len(x)))
-        for rows in self._groups(len(x)):
+        everyone = np.arange(len(x))
+        for rows in [everyone] if self.forwards.is_fused else everyone[:, None]:
             adapters = torch.from_numpy(x[rows]).to(device)
             sums[:, rows] = self._evaluate(adapters, [parts[r] for r in rows])
         sums *= self.of / len(examples)
@@ -192,10 +185,9 @@ class LanguageModel(Problem):
     # Splitting and stacking
 
     def at(self, nodes: Sequence[int]) -> Self:
-        """The losses of some nodes only, which keep their numbers and their part of the examples."""
-        return type(self)(
-            self.subject, [self.nodes[i] for i in check_nodes(nodes, self.n)], self.parts, self.tape
-        )
+        """The losses of some nodes only, with the numbers and examples they have here."""
+        chosen = [self.nodes[i] for i in check_nodes(nodes, self.n)]
+        return type(self)(self.subject, chosen, self.parts, self.tape)
 
     @classmethod
     def stack(cls, problems: Sequence[Self]) -> Self:
@@ -205,31 +197,19 @@ class LanguageModel(Problem):
         parts = [part for p in problems for part in p.parts]
         return cls(first.subject, first.nodes, parts, together([p.tape for p in problems]))
 
-    def _groups(self, rows: int) -> list[Index]:
-        """Rows that share a forward: all, or each alone."""
-        everyone = np.arange(rows)
-        return [everyone] if self.forwards.is_fused else list(everyone[:, None])
-
     def _evaluate(self, adapters: torch.Tensor, parts: Sequence[Index]) -> Values:
         """Sums of loss and of right answers of each adapter over its part of the validation examples."""
-        backbone, examples, each = (
-            self.subject.backbone,
-            self.subject.validation,
-            self.subject.setting.eval_batch,
-        )
+        backbone, each = self.subject.backbone, self.subject.setting.eval_batch
         sums = torch.zeros((2, len(parts)), dtype=torch.float64, device=backbone.device)
         longest = max(map(len, parts))
         for first in range(0, longest, each):
             wide = min(each, longest - first)
-            rows = np.stack(
-                [
-                    np.resize(part[first : first + wide] if first < len(part) else part[-1:], wide)
-                    for part in parts
-                ]
-            )
+            some = [part[first : first + wide] if first < len(part) else part[-1:] for part in parts]
+            rows = np.concatenate([np.resize(part, wide) for part in some])
             real = np.stack([np.arange(wide) < len(part) - first for part in parts])
-            losses, right = backbone.judge(adapters, examples.batch(rows.reshape(-1), backbone.device))
             kept = torch.from_numpy(real).to(backbone.device)
+            batch = self.subject.validation.batch(rows, backbone.device)
+            losses, right = backbone.judge(adapters, batch)
             for k, column in enumerate((losses, right)):
                 sums[k] += torch.where(kept, column.view(kept.shape).double(), 0.0).sum(dim=1)
         return sums.cpu().numpy()

@@ -107,10 +107,8 @@ def word_tokens(words: Sequence[str], prompt: str, ids: list[int], tokenizer: "T
     found: dict[int, str] = {}
     for word, longer in zip(words, to_tokens(tokenizer, [prompt + word for word in words]), strict=True):
         if ids[-1] in tokenizer.all_special_ids and longer[-1:] == ids[-1:]:
-            raise InputError(
-                f"the tokenizer ends every text in {tokenizer.decode(ids[-1:])!r}, so no word can follow; "
-                "set its add_eos_token to false"
-            )
+            last = tokenizer.decode(ids[-1:])
+            raise InputError(f"the tokenizer ends every text in {last!r}; set its add_eos_token to false")
         if longer[: len(ids)] != ids or len(longer) == len(ids):
             raise InputError(
                 f"the word {word!r} merges with the end of the prompt, {prompt[-20:]!r}; "
@@ -153,8 +151,6 @@ def shorten(
 def token_starts(tokenizer: "Tokenizer", text: str) -> list[int]:
     """The text offset of each token; tokens within one character share an offset."""
     if not tokenizer.is_fast:
-        raise InputError(
-            f"a {type(tokenizer).__name__} has no token offsets, so prompts cannot be cut; raise max_tokens"
-        )
+        raise InputError(f"{type(tokenizer).__name__} cannot cut prompts: no token offsets; raise max_tokens")
     found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     return [begin for begin, _ in found["offset_mapping"]]

@@ -1,8 +1,14 @@
-"""Keep libraries quiet: no progress bars, no warnings, one-line errors."""
+"""What is printed: progress as lines of text, and neither bars, warnings nor long errors of libraries."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+Say = Callable[[str], None]  # prints a line of progress
+
+
+def silent(text: str) -> None:
+    """Print nothing."""
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ import yaml
 from zocosmo.errors import ConfigError, InputError
 from zocosmo.experiments.config import Config, Where
 from zocosmo.experiments.plan import Plan, graph_entry, method_fields, read_plan
-from zocosmo.llm.probe import setting_of, suggest_for
+from zocosmo.llm.probe import suggest_for
+from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
+from zocosmo.problems.language import LORA, ModelSetting
 
 NAME = "finetune"  # of the default config, which is not in a file
 DEFAULTS: dict[str, Any] = {
@@ -44,13 +46,7 @@ EXACT: dict[Where, Any] = {  # no guards: only a NaN stops the run
     ("guard",): None,
 }
 NEEDED = ("graphs", "methods", "seeds", "rounds")
-FREE: dict[str, Any] = {  # keys of a problem that the known η and μ do not depend on
-    "device": "auto",
-    "threads": 0,
-    "validation_rows": 0,
-    "eval_batch": 64,
-    "noise": 0.0,
-}
+FREE = ("device", "threads", "validation_rows", "eval_batch", "noise")  # the known η and μ fit any of these
 
 PLACES: dict[str, Where] = {  # the entry of a config that an option of `zocosmo finetune` sets
     **{name: ("problem", name) for name in ("model", "task", "data", "batch", "dtype", "device")},
@@ -65,7 +61,6 @@ PLACES: dict[str, Where] = {  # the entry of a config that an option of `zocosmo
 }
 
 Changes = Mapping[Where, Any]
-Say = Callable[[str], None]
 
 
 def open_recipe(
@@ -73,8 +68,8 @@ def open_recipe(
 ) -> Config:
     """The config of a file, or the default one, with changes by key and as `--set` texts.
 
-    A file that `zocosmo run` takes means the same here, though q, η and μ may be missing. If the file lacks a
-    section that `run` needs, everything it leaves out is the default.
+    A file for `zocosmo run` means the same here, and may omit q, η and μ. A file without one of the sections
+    that `run` needs is completed with the defaults.
     """
     if path is None:
         config = Config(as_yaml(DEFAULTS), NAME)
@@ -108,22 +103,22 @@ def _refuse_guards(config: Config) -> None:
 
 
 def _fill(config: Config, changes: Changes) -> Changes:
-    """Add defaults to the config of a file; its own rounds then count as a change of the defaults."""
+    """Complete the config of a file with defaults; its own rounds then count as changes."""
     found: Any = config.data
     problem = found.get("problem") if isinstance(found, dict) else None
     if not isinstance(problem, dict) or problem.get("kind") != "llm":
         raise config.fail(("problem",), f"finetune needs a problem of kind llm, got {problem!r}")
     if all(key in found for key in NEEDED):
         return changes
-    but = "log_every" if "checkpoints" in found else ""  # the latter replace it
+    but = "log_every" if "checkpoints" in found else ""  # which replace log_every
     config.data = {**{key: copy.deepcopy(part) for key, part in DEFAULTS.items() if key != but}, **found}
     return {**{(key,): found[key] for key in ("rounds", "log_every") if key in found}, **changes}
 
 
 def settle(config: Config, name: str, say: Say | None = None) -> Plan:
-    """The plan with every default written out, and q, η and μ found if they are not given.
+    """The plan with every default written out, and with q, η and μ found if they are not given.
 
-    `say` is called once model and data have been read, so that it announces only what can be run.
+    `say` announces the run once model and data have been read without an error.
     """
     try:
         return _settle(config, name, say)
@@ -132,8 +127,8 @@ def settle(config: Config, name: str, say: Say | None = None) -> Plan:
             raise
         if error.source != NAME:  # a --set
             raise InputError(str(error)) from None
-        more = f"; give it: --set {'.'.join(map(str, (*error.key, error.missing)))}=…"
-        raise InputError(error.reason + more * bool(error.missing)) from None
+        key = ".".join(map(str, (*error.key, error.missing)))
+        raise InputError(error.reason + f"; give it: --set {key}=…" * bool(error.missing)) from None
 
 
 def as_yaml(data: Mapping[str, Any]) -> str:
@@ -143,7 +138,7 @@ def as_yaml(data: Mapping[str, Any]) -> str:
 def subject_of(plan: Plan) -> Subject:
     """The model and data of the only trial of a plan."""
     trial = plan.trials[0]
-    if (chosen := dict(trial.problem).get("coordinates", "lora")) != "lora":
+    if (chosen := dict(trial.problem)["coordinates"]) != LORA:
         raise InputError(f"finetune trains adapters, not coordinates {chosen!r}; use zocosmo run for those")
     problem: Any = trial.run().problem
     return open_subject(problem.subject.setting)
@@ -152,34 +147,31 @@ def subject_of(plan: Plan) -> Subject:
 def _settle(config: Config, name: str, say: Say | None) -> Plan:
     lacking = _stand_in(config)
     plan = read_plan(config, name)
-    if len(plan.trials) != 1:
-        raise config.fail(
-            (), f"finetune runs one trial, and the config has {len(plan.trials)}; use zocosmo run"
-        )
-    data = resolved(plan)
+    if (count := len(plan.trials)) != 1:
+        raise config.fail((), f"finetune runs one trial, and the config has {count}; use zocosmo run")
     if "q" in lacking:
-        data["methods"][0]["q"] = suggest_q(subject_of(plan).d)
-        plan = read_plan(Config(as_yaml(data), config.name), name)
+        plan = _changed(plan, config, {"q": suggest_q(subject_of(plan).d)})
     tried = "eta" in lacking and _is_tried(plan)
     if tried:
-        _take(data, TRIED)
-        plan = read_plan(Config(as_yaml(data), config.name), name)
+        plan = _changed(plan, config, TRIED)
     if say is not None:
         subject = subject_of(plan)
         _ = subject.validation, subject.backbone  # refuse what is wrong with them first
         say(in_words(plan, subject.d, is_probed="eta" in lacking and not tried) + OTHERS * tried)
-    if "eta" in lacking and not tried:
-        _take(data, _probed(plan, say or (lambda text: None)))
-    return read_plan(Config(as_yaml(data), config.name), name)
+    return _changed(plan, config, _probed(plan, say or silent) if "eta" in lacking and not tried else {})
 
 
-def _take(data: dict[str, Any], found: Mapping[str, float]) -> None:
-    data["methods"][0] |= {key: found[key] for key in ("eta", "mu")}
-    data["problem"]["noise"] = data["problem"]["noise"] or found["noise"]
+def _changed(plan: Plan, config: Config, found: Mapping[str, float]) -> Plan:
+    """The plan with every default written out, and with these parameters of its method and its noise."""
+    data, chosen = resolved(plan), dict(found)
+    measured = chosen.pop("noise", 0.0)
+    data["problem"]["noise"] = data["problem"]["noise"] or measured
+    data["methods"][0] |= chosen
+    return read_plan(Config(as_yaml(data), config.name), plan.name)
 
 
 def _stand_in(config: Config) -> tuple[str, ...]:
-    """Which of q, η and μ the method lacks; placeholders let everything else be checked."""
+    """Put placeholders for missing q, η and μ, so that all else can be checked; returns what is missing."""
     method = first_method(config.data)
     known = METHODS.get(str(method.get("kind")))
     found = [key for key in ("eta", "mu") if key in method]
@@ -196,32 +188,26 @@ def in_words(plan: Plan, d: int, *, is_probed: bool = False) -> str:
     """A plan of one trial in one line, without η and μ if they are still to be probed."""
     trial = plan.trials[0]
     about, graph, method = dict(trial.problem), dict(trial.graph), trial.method
-    parts = [
-        f"{about['model']} on {about['task']}: {method.kind}",
-        f"n = {graph['n']} ({graph['kind']})",
-        f"q = {size} of d = {d}" if (size := method.settings.get("q")) else f"d = {d}",
-        "eta and mu from the probe" if is_probed else f"eta = {method.eta:.3g}, mu = {method.mu:.3g}",
-        f"{plan.last} rounds",
-    ]
-    return ", ".join(parts)
+    size = f"q = {q} of d = {d}" if (q := method.settings.get("q")) else f"d = {d}"
+    step = "eta and mu from the probe" if is_probed else f"eta = {method.eta:.3g}, mu = {method.mu:.3g}"
+    return (
+        f"{about['model']} on {about['task']}: {method.kind}, n = {graph['n']} ({graph['kind']}), "
+        f"{size}, {step}, {plan.last} rounds"
+    )
 
 
 def resolved(plan: Plan) -> dict[str, Any]:
     """The config of a plan of one trial, with every default written out."""
     trial = plan.trials[0]
     decay: Any = trial.method.decay
-    method = trial.method.settings
-    method |= {"kind": trial.method.kind, "decay": {"kind": decay.kind, **dataclasses.asdict(decay)}}
+    settled = {"decay": {"kind": decay.kind, **dataclasses.asdict(decay)}}
+    problem, graph = dict(trial.problem), graph_entry(trial.graph)
     sections = {
-        "problem": _kind_first(dict(trial.problem)),
-        "graphs": [_kind_first(graph_entry(trial.graph))],
-        "methods": [_kind_first(method)],
+        "problem": {"kind": problem["kind"], **problem},
+        "graphs": [{"kind": graph["kind"], **graph}],
+        "methods": [{"kind": trial.method.kind, **trial.method.settings, **settled}],
     }
     return {**plan.config, **sections, "on_lost_peer": plan.on_lost_peer}
-
-
-def _kind_first(entry: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": entry["kind"], **entry}
 
 
 def _is_tried(plan: Plan) -> bool:
@@ -231,9 +217,10 @@ def _is_tried(plan: Plan) -> bool:
     own = {key: method.settings[key] for key in ("eta", "mu", "decay", "codec")}
     if method != METHODS["edge_local"](**own, **usual):
         return False
-    setting = dataclasses.replace(subject_of(plan).setting, **FREE)
-    known = setting_of(clip=DEFAULTS["problem"]["clip"])
-    return setting == known and method.decay.kind == "cosine" and plan.last <= TOY[("rounds",)]
+    setting = subject_of(plan).setting
+    free = {key: vars(setting)[key] for key in FREE}
+    known = setting == ModelSetting(clip=DEFAULTS["problem"]["clip"], **free)
+    return known and method.decay.kind == "cosine" and plan.last <= TOY[("rounds",)]
 
 
 def _probed(plan: Plan, say: Say) -> dict[str, float]:
@@ -260,19 +247,16 @@ def _probed(plan: Plan, say: Say) -> dict[str, float]:
 
 
 def _put_all(data: dict[str, Any], changes: Changes) -> None:
+    """Set entries; missing mappings on the way are added."""
     for where, value in changes.items():
-        _put(data, where, copy.deepcopy(value))
-
-
-def _put(data: Any, where: Where, value: Any) -> None:
-    """Set an entry; missing mappings on the way are added."""
-    try:
-        for key in where[:-1]:
-            data = data.setdefault(key, {}) if isinstance(data, dict) else data[key]
-        data[where[-1]] = value
-    except (LookupError, TypeError):
-        shown = ".".join(map(str, where))
-        raise InputError(f"the config has no entry {shown!r}; name one such as problem.rank") from None
+        inside: Any = data
+        try:
+            for key in where[:-1]:
+                inside = inside.setdefault(key, {}) if isinstance(inside, dict) else inside[key]
+            inside[where[-1]] = copy.deepcopy(value)
+        except (LookupError, TypeError):
+            shown = ".".join(map(str, where))
+            raise InputError(f"the config has no entry {shown!r}; name one such as problem.rank") from None
 
 
 def first_method(data: Any) -> dict[str, Any]:
@@ -298,7 +282,7 @@ def _fit_method(data: dict[str, Any], changes: Collection[Where]) -> None:
 
 
 def _fit_rounds(data: Any, changes: Collection[Where]) -> None:
-    """If the rounds were changed, let a cosine decay end with them and checkpoints include the last."""
+    """If the rounds were changed, end a cosine decay with them and place a checkpoint at the last."""
     rounds, every = data.get("rounds"), data.get("log_every")
     if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
         return  # the plan will report it
@@ -309,9 +293,10 @@ def _fit_rounds(data: Any, changes: Collection[Where]) -> None:
     if ("rounds",) in changes and not touched and isinstance(decay, dict) and decay.get("kind") == "cosine":
         decay["rounds"] = rounds
     if ("log_every",) in changes and isinstance(every, int) and 0 < every <= rounds and rounds % every:
+        less = rounds - rounds % every
         raise InputError(
-            f"{rounds} rounds are not a multiple of {every}, and the last {rounds % every} would not be run; "
-            f"take {rounds - rounds % every} or {rounds - rounds % every + every} rounds"
+            f"{rounds} rounds are not a multiple of {every}, and the last {rounds - less} would not be run; "
+            f"take {less} or {less + every} rounds"
         )
 
 

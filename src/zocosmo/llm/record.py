@@ -1,25 +1,25 @@
-"""What the queries of each node were like: losses, differences, coordinates visited; and the clip."""
+"""Records of each node's queries: losses, differences, visited coordinates; and the clip."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-WINDOW = 50  # queries that are remembered of each node
-FEWEST = 10  # of them before anything is clipped
+from zocosmo.llm.batches import Index
+from zocosmo.oracle import Values
 
-Values = NDArray[Any]
-Index = NDArray[np.int64]
+WINDOW = 50  # last queries kept of each node
+FEWEST = 10  # queries before anything is clipped
+KEPT = ("count", "losses", "steps", "cut")  # in a snapshot, with the coordinates visited
 
 
 class Record:
     """The last queries of every node, in arrays of `shape`: (…, n).
 
     The clip is local to a node: a slope above the given quantile of the node's own last slopes is cut down to
-    it, keeping its sign. Only orders are used, so it is exact, and a resumed run clips alike.
+    it, keeping its sign. It only compares numbers, so a resumed run clips to the same bits.
     """
 
     def __init__(self, shape: tuple[int, ...], d: int) -> None:
@@ -29,7 +29,7 @@ class Record:
         self.steps = np.zeros((*shape, WINDOW))  # |f(x + μu) − f(x − μu)|
         self.cut = np.zeros(shape, np.int64)  # slopes that were clipped
         self._visited = torch.zeros((math.prod(shape), d), dtype=torch.bool)
-        self._known: tuple[float, Values] | None = None  # the limit of the clip
+        self._limits: dict[float, Values] = {}  # of the clip, by quantile, until steps are added
 
     def clip(self, step: Values, quantile: float) -> Values:
         """f(x + μu) − f(x − μu), cut down to the limit if a quantile is given."""
@@ -39,11 +39,11 @@ class Record:
         return np.where(np.abs(step) > limit, np.copysign(limit, step), step)
 
     def add(self, plus: Values, minus: Values, quantile: float, rows: Index) -> None:
-        """Note a round's queries."""
+        """Add a round's queries."""
         step = plus - minus
         if quantile:
             self.cut += np.abs(step) > self.limit(quantile)
-        self._known = None
+        self._limits = {}
         count = self.count.reshape(-1)
         at = count[rows] % WINDOW
         self.losses.reshape(-1, WINDOW)[rows, at] = ((plus + minus) / 2).reshape(-1)[rows]
@@ -51,7 +51,7 @@ class Record:
         count[rows] += 1
 
     def visit(self, at: torch.Tensor | None, rows: Index) -> None:
-        """Note the coordinates (rows, q) that were asked about, None for all; kept on their device."""
+        """Mark coordinates (rows, q) as visited, None for all, on the device they are on."""
         if at is None:
             self._visited[torch.from_numpy(rows).to(self._visited.device)] = True
             return
@@ -68,15 +68,13 @@ class Record:
         return found
 
     def limit(self, quantile: float) -> Values:
-        """The order statistic of each node's remembered steps; no limit before there are a few.
+        """The order statistic of each node's last steps, infinite before there are a few.
 
-        It is kept until the next steps are noted: one may ask while waiting for them.
+        It is cached until the next steps are added, so it can be computed while the device is busy.
         """
-        if self._known is None:
-            self._known = quantile, self._order_statistic(quantile)
-        elif self._known[0] != quantile:
-            return self._order_statistic(quantile)
-        return self._known[1]
+        if quantile not in self._limits:
+            self._limits[quantile] = self._order_statistic(quantile)
+        return self._limits[quantile]
 
     def _order_statistic(self, quantile: float) -> Values:
         held = np.minimum(self.count, WINDOW)
@@ -87,20 +85,19 @@ class Record:
         return np.where(held >= FEWEST, limit, np.inf)
 
     def loss(self) -> Values:
-        """Mean of the remembered losses; nan before the first query."""
+        """Mean of the last losses; nan before the first query."""
         return self._mean(self.losses)
 
     def scores(self, noise: float) -> dict[str, Values]:
         """Of each node: signal to noise, share of clipped slopes, share of coordinates visited."""
-        asked = np.maximum(self.count, 1)
         return {
             "snr": self.snr(noise),
-            "clipped": self.cut / asked,
+            "clipped": self.cut / np.maximum(self.count, 1),
             "coverage": self.visited.sum(axis=-1) / self.d,
         }
 
     def snr(self, noise: float) -> Values:
-        """Root mean square of the remembered differences, over what rounding alone would make of them."""
+        """Root mean square of the last differences, over that of rounding alone."""
         if not noise:
             return np.full(self.shape, np.nan)
         return np.sqrt(self._mean(self.steps**2)) / (math.sqrt(2.0) * noise)
@@ -111,19 +108,13 @@ class Record:
             return f"loss {self.loss().mean():.3f}{signal}"
 
     def arrays(self) -> dict[str, Values]:
-        packed = np.packbits(self.visited, axis=-1)
-        return {
-            "count": self.count.copy(),
-            "losses": self.losses.copy(),
-            "steps": self.steps.copy(),
-            "cut": self.cut.copy(),
-            "visited": packed,
-        }
+        kept = {name: vars(self)[name].copy() for name in KEPT}
+        return {**kept, "visited": np.packbits(self.visited, axis=-1)}
 
     def restore(self, arrays: Mapping[str, Values]) -> None:
-        self.count[...], self.losses[...] = arrays["count"], arrays["losses"]
-        self.steps[...], self.cut[...] = arrays["steps"], arrays["cut"]
-        self._known = None
+        for name in KEPT:
+            vars(self)[name][...] = arrays[name]
+        self._limits = {}
         flags = np.unpackbits(arrays["visited"], axis=-1, count=self.d).astype(bool)
         self._visited = torch.from_numpy(flags.reshape(-1, self.d))
 

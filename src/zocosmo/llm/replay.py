@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from zocosmo.llm.batches import Batch
+from zocosmo.llm.quiet import first_line
 
 MOST_TOKENS = 2**13  # longer forwards take more time than launching their kernels
 
@@ -33,9 +34,7 @@ class Replay:
         self.forward, self.fails = forward, False
         self._recorded: dict[tuple[Any, ...], Recorded] = {}
         self._lead: dict[Any, tuple[torch.Tensor, ...]] = {}  # shared by all batch shapes
-        self._held: dict[
-            int, tuple[torch.Tensor, int]
-        ] = {}  # by input buffer: the tensor loaded, and its version
+        self._held: dict[int, tuple[torch.Tensor, int]] = {}  # by buffer: the tensor loaded, its version
         self._pool: Any = None
 
     def __call__(self, *given: Any) -> Answers:
@@ -50,11 +49,8 @@ class Replay:
             except torch.OutOfMemoryError:
                 raise
             except RuntimeError as error:
-                said = str(error).splitlines()[0][:120]
-                warnings.warn(
-                    f"the model's forward cannot be recorded as a CUDA graph ({said}); running it without",
-                    stacklevel=2,
-                )
+                said = f"the model's forward cannot be recorded as a CUDA graph ({first_line(error)[:120]})"
+                warnings.warn(f"{said}; running it without", stacklevel=2)
                 self.fails = True
                 return self.forward(*given)
         found = self._recorded[shape]

@@ -14,10 +14,10 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.llm.fetch import reachable
 from zocosmo.llm.quiet import first_line
-from zocosmo.problems.split import SPLITS, split
+from zocosmo.problems.language import CHOICES
+from zocosmo.problems.split import split
 
 FOLDER_VARIABLE = "ZOCOSMO_DATA"
-SHARDS = ("contiguous", *SPLITS)
 
 
 class LabelledText(NamedTuple):
@@ -49,10 +49,8 @@ class Columns(NamedTuple):
         fields = {name: check_text(f"{where}: field {name!r}", given[name]) for name in self.fields}
         label = given[self.label]
         if not isinstance(label, int) or not 0 <= label < self.labels:
-            raise InputError(
-                f"{where}: {self.label} must be a whole number from 0 to {self.labels - 1}, "
-                f"an index into the task's words, got {shown(label)}"
-            )
+            known = f"a whole number from 0 to {self.labels - 1}, an index into the task's words"
+            raise InputError(f"{where}: {self.label} must be {known}, got {shown(label)}")
         return LabelledText(where, fields, int(label))
 
 
@@ -99,10 +97,7 @@ def parse_line(where: str, line: bytes) -> Any:
         raise InputError(f"{where}: not JSON: {error.msg} at character {error.pos + 1}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: not UTF-8: byte {error.start + 1} is {line[error.start]:#04x}") from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # an integer of thousands of digits, or lists nested too deep
+    except (ValueError, RecursionError) as error:  # integers of thousands of digits, deeply nested lists
         raise InputError(f"{where}: cannot parse JSON: {error}") from None
 
 
@@ -115,15 +110,6 @@ class Files:
     def __call__(self, name: str, columns: Columns) -> list[LabelledText]:
         check_known("split", name, self.paths)
         return read_jsonl(self.paths[name], columns)
-
-    @classmethod
-    def of_folder(cls, folder: Path, task: str) -> "Files | None":
-        """<folder>/<task>/{train,validation}.jsonl, else the files in the folder itself, else None."""
-        for inside in (folder / task, folder):
-            paths = {name: inside / f"{name}.jsonl" for name in ("train", "validation")}
-            if any(path.is_file() for path in paths.values()):
-                return cls(paths)
-        return None
 
 
 class Hub:
@@ -174,19 +160,21 @@ def offline_if_unreachable() -> Iterator[bool]:
 def find_source(task: str, data: str | None, hub: Source) -> Source:
     """The rows of a task: from the folder `data`, else from ZOCOSMO_DATA, else from the hub."""
     if data is not None:
-        return check_folder(f"data folder {data}", Path(data), task)
+        return files_in(f"data folder {data}", Path(data), task)
     if folder := os.environ.get(FOLDER_VARIABLE):
-        return check_folder(f"folder {folder} of {FOLDER_VARIABLE}", Path(folder), task)
+        return files_in(f"folder {folder} of {FOLDER_VARIABLE}", Path(folder), task)
     return hub
 
 
-def check_folder(what: str, folder: Path, task: str) -> Files:
+def files_in(what: str, folder: Path, task: str) -> Files:
+    """<folder>/<task>/{train,validation}.jsonl, else the files in the folder itself."""
     if not folder.is_dir():
         raise InputError(f"{what} does not exist; give one that has {task}/train.jsonl")
-    files = Files.of_folder(folder, task)
-    if files is None:
-        raise InputError(f"{what} has neither {task}/train.jsonl nor train.jsonl; add one of them")
-    return files
+    for inside in (folder / task, folder):
+        paths = {name: inside / f"{name}.jsonl" for name in ("train", "validation")}
+        if any(path.is_file() for path in paths.values()):
+            return Files(paths)
+    raise InputError(f"{what} has neither {task}/train.jsonl nor train.jsonl; add one of them")
 
 
 def shards(
@@ -200,7 +188,7 @@ def shards(
     >>> [part.tolist() for part in shards(np.array([0, 1, 0, 1, 0]), 2)]
     [[0, 1, 2], [3, 4]]
     """
-    check_known("shards", how, SHARDS)
+    check_known("shards", how, CHOICES["split"])
     rows = len(labels)
     if check_whole("a number of nodes", n, 1) > rows:
         raise InputError(f"{n} nodes cannot share {rows} rows; use {rows} nodes or fewer")

@@ -1,22 +1,18 @@
 """Which examples a node sees in a round, as batches on the device."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zocosmo.core.tape import Tape
-from zocosmo.llm.batches import Batch
+from zocosmo.llm.batches import Batch, Index
 from zocosmo.llm.subject import Subject
 from zocosmo.problems.draws import uniforms
 
-Values = NDArray[Any]
-Index = NDArray[np.int64]
-
 
 class ReadyBatch(NamedTuple):
-    """A batch that was prepared ahead: for which round and rows, and how often each example stands in it."""
+    """A batch prepared for round t: the examples of `rows`, repeated `times` times."""
 
     t: int
     rows: Index
@@ -27,7 +23,7 @@ class ReadyBatch(NamedTuple):
 class Sampler:
     """The training examples of every row in a round; a row is trial · n + node.
 
-    Examples are drawn with replacement from the node's own, by its private coins of the round.
+    A node draws with replacement from its own examples, by its private coins of the round.
     """
 
     def __init__(
@@ -38,15 +34,14 @@ class Sampler:
         self.ready: ReadyBatch | None = None
 
     def sample(self, t: int) -> Index:
-        """Which examples each row sees in round t, (rows, batch)."""
+        """Indices of the examples of each row in round t, (rows, batch)."""
         size = self.subject.setting.batch
         drawn = uniforms(self.tape[..., None], "batch", t, self.nodes, size=size).reshape(-1, size)
-        return np.stack(
-            [part[(row * len(part)).astype(np.int64)] for part, row in zip(self._owned, drawn, strict=True)]
-        )
+        pairs = zip(self._owned, drawn, strict=True)
+        return np.stack([owned[(row * len(owned)).astype(np.int64)] for owned, row in pairs])
 
     def each(self, t: int, rows: Index) -> list[Batch]:
-        """The examples of some rows in round t, a batch for each row."""
+        """A batch for each of some rows in round t."""
         device = self.subject.backbone.device
         return [self.subject.train.batch(each, device) for each in self.sample(t)[rows]]
 
@@ -55,14 +50,14 @@ class Sampler:
         made = self.ready
         if made and (made.t, made.times) == (t, times) and np.array_equal(made.rows, rows):
             return made.batch
-        return self._make(t, rows).repeat(times)
+        return self._make(t, rows, times)
 
     def prepare(self, t: int, rows: Index, times: int) -> None:
         """Make the batch of a coming round while the device is busy."""
-        self.ready = ReadyBatch(t, rows, times, self._make(t, rows).repeat(times))
+        self.ready = ReadyBatch(t, rows, times, self._make(t, rows, times))
 
-    def _make(self, t: int, rows: Index) -> Batch:
-        """On a GPU lengths are multiples of 8, so that few shapes occur."""
+    def _make(self, t: int, rows: Index, times: int) -> Batch:
+        """On a GPU lengths are rounded up to multiples of 8, to limit the number of shapes."""
         device = self.subject.backbone.device
         multiple = 8 if device.type == "cuda" else 1
-        return self.subject.train.batch(self.sample(t)[rows].reshape(-1), device, multiple)
+        return self.subject.train.batch(self.sample(t)[rows].reshape(-1), device, multiple).repeat(times)

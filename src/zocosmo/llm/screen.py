@@ -37,7 +37,9 @@ def screen(candidates: Iterable[TaskCandidate]) -> list[ScreenedTask]:
     >>> [each.selected for each in screen(tasks)]
     [False, True]
     """
-    listed = [check_candidate(candidate) for candidate in candidates]
+    listed = list(candidates)
+    for candidate in listed:
+        check_candidate(candidate)
     objections = [objection(candidate) for candidate in listed]
     eligible = [k for k, found in enumerate(objections) if not found]
     best = max(eligible, key=lambda k: listed[k].rows, default=None)
@@ -69,8 +71,7 @@ def objection(candidate: TaskCandidate) -> str:
     return ""
 
 
-def check_candidate(candidate: TaskCandidate) -> TaskCandidate:
+def check_candidate(candidate: TaskCandidate) -> None:
     check_whole(f"the number of validation rows of {candidate.task}", candidate.rows, 1)
     if not 0.0 <= candidate.accuracy <= 1.0:
         raise InputError(f"the accuracy of {candidate.task} must be from 0 to 1, got {candidate.accuracy}")
-    return candidate

@@ -56,9 +56,7 @@ def _without_vocabulary(model: Any, named: Named) -> set[str]:
     try:
         ends = (model.get_input_embeddings(), model.get_output_embeddings())
     except AttributeError:
-        raise InputError(
-            f"{type(model).__name__} has no get_input_embeddings; give patterns instead"
-        ) from None
+        raise InputError(f"{type(model).__name__} has no get_input_embeddings; give patterns") from None
     vocabulary = {id(parameter) for module in ends if module is not None for parameter in module.parameters()}
     return {name for name, parameter in named.items() if id(parameter) not in vocabulary}
 
@@ -73,9 +71,7 @@ def _adapter(named: Named) -> set[str]:
             chosen.add(name)
             adapters.add(path[at + 1] if at + 1 < len(path) else "")
     if not chosen:
-        raise InputError(
-            "the model has no LoRA parameters; wrap it with peft.get_peft_model, or choose 'full'"
-        )
+        raise InputError("the model has no LoRA parameters; call peft.get_peft_model, or choose 'full'")
     if len(adapters) > 1:
         raise InputError(
             f"the model has adapters {', '.join(sorted(adapters))}; choose one with a pattern such as "

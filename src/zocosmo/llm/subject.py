@@ -1,8 +1,6 @@
 """The model, task, examples and adapter layout that the trials of a study share."""
 
-import re
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -10,63 +8,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.llm.adapters import Adapter, Layout
-from zocosmo.llm.backbone import LOSSES, Backbone, check_tf32, pick_device
+from zocosmo.llm.backbone import Backbone, pick_device
 from zocosmo.llm.batches import Examples
-from zocosmo.llm.memory import DTYPES, check_memory
+from zocosmo.llm.memory import check_memory
 from zocosmo.llm.models import find_model, load_model, load_tokenizer, skeleton
-from zocosmo.llm.rows import SHARDS, shards
+from zocosmo.llm.rows import shards
 from zocosmo.llm.tasks import encode, load_task
+from zocosmo.problems.language import ModelSetting
 
-QUERIES = ("fused", "one_by_one")
 KEEP = 4  # parts of each kind on a shelf
 
 Words = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelSetting:
-    """The config of a language model problem; `problems.language` explains the keys."""
-
-    model: str
-    task: str
-    data: str
-    rank: int
-    alpha: float
-    targets: str
-    batch: int
-    max_tokens: int
-    train_tokens: int  # max_tokens of training prompts; 0: the same
-    loss: str
-    split: str
-    skew: float
-    dtype: str
-    device: str
-    queries: str
-    threads: int
-    train_rows: int
-    validation_rows: int
-    eval_batch: int
-    start: int | str
-    clip: float
-    noise: float
-    together: int
-
-    def __post_init__(self) -> None:
-        given = vars(self)
-        for name, known in (("loss", LOSSES), ("queries", QUERIES), ("dtype", DTYPES), ("split", SHARDS)):
-            check_known(name, given[name], known)
-        for name in ("rank", "batch", "max_tokens", "eval_batch", "together"):
-            check_whole(name, given[name], 1)
-        for name in ("threads", "train_tokens", "train_rows", "validation_rows"):
-            check_whole(name, given[name], 0)
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            raise InputError(f"device must be auto, cpu, cuda, or such as cuda:1; got {self.device!r}")
-        if not 0 <= self.clip < 1:
-            raise InputError(f"clip must be a quantile from 0 (off) to below 1, got {self.clip}")
-        if not self.alpha > 0 or not self.noise >= 0:
-            raise InputError(f"alpha must be above 0 and noise at least 0, got {self.alpha} and {self.noise}")
 
 
 class Shelf:
@@ -93,30 +46,27 @@ class Subject:
     """
 
     def __init__(self, setting: ModelSetting, shelf: Shelf | None = None) -> None:
-        self.setting = setting
-        if shelf is not None:
-            self.shelf = shelf
+        self.setting, self.shelf = setting, shelf or Shelf()
         self.model = find_model(setting.model)
         self.task = load_task(setting.task, setting.data or None)
-        self.layout = Layout(
-            skeleton(self.model), rank=setting.rank, alpha=setting.alpha, targets=setting.targets
-        )
-        self.d = self.layout.d
+        self.layout, self.d = self._lay_out(skeleton(self.model))
 
     def __copy__(self) -> Self:
-        """A copy with the parts made so far; the others it makes itself, on a new shelf."""
+        """A copy with the parts made so far; it makes the others itself, on a new shelf."""
         twin = object.__new__(type(self))
-        vars(twin).update({name: part for name, part in vars(self).items() if name != "shelf"})
+        vars(twin).update(vars(self), shelf=Shelf())
         return twin
+
+    def _lay_out(self, skeleton: Any) -> tuple[Layout, int]:
+        """Where adapters enter the model, and d."""
+        given = self.setting
+        layout = Layout(skeleton, rank=given.rank, alpha=given.alpha, targets=given.targets)
+        return layout, layout.d
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Shapes of the matrices in x, A and B site by site; () without an adapter."""
         return tuple(shape for site in self.layout.sites for shape in site.shapes(self.setting.rank))
-
-    @cached_property
-    def shelf(self) -> Shelf:
-        return Shelf()
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -137,17 +87,14 @@ class Subject:
     @cached_property
     def backbone(self) -> Backbone:
         """The model with its weights on the device, loaded on first use."""
-        given, device = self.setting, pick_device(self.setting.device)
-        tf32 = given.dtype == "tf32"
-        if tf32:
-            check_tf32(device)
+        given, device = self.setting, pick_device(self.setting.device, self.setting.dtype)
         if given.threads:
             torch.set_num_threads(given.threads)
 
         def load() -> Backbone:
             check_memory(skeleton(self.model), dtype=given.dtype, device=device)
             model = load_model(self.model, dtype=given.dtype, device=device)
-            return Backbone(model, self.layout, self.words, loss=given.loss, tf32=tf32)
+            return Backbone(model, self.layout, self.words, loss=given.loss, tf32=given.dtype == "tf32")
 
         adapter = given.rank, given.alpha, given.targets
         key = self.model, given.dtype, device, *adapter, given.loss, tuple(self.words.tolist())
@@ -177,20 +124,16 @@ class Subject:
         return shards(self.train.labels, n, how=self.setting.split, alpha=self.setting.skew, tape=tape)
 
 
-class Opener:
+class Opener(Shelf):
     """Caches subjects, so that all trials of a study share one, and subjects share equal parts."""
 
-    def __init__(self) -> None:
-        self._shelf = Shelf()
-
     def __call__(self, setting: ModelSetting) -> Subject:
-        shelf = self._shelf
-        subject: Subject = shelf.get("subject", setting, lambda: Subject(setting, shelf))
+        subject: Subject = self.get("subject", setting, lambda: Subject(setting, self))
         return subject
 
     def cache_clear(self) -> None:
-        """Drop all cached subjects."""
-        self._shelf = Shelf()
+        """Drop all cached subjects and parts."""
+        self._kept.clear()
 
 
 open_subject = Opener()

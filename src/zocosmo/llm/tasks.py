@@ -1,6 +1,6 @@
 """Tasks: labelled text as a prompt and the word that should follow."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -67,50 +67,29 @@ def encode(
     return encode_rows(task.form, task.words, rows, tokenizer, max_tokens)
 
 
-def hosted(
-    name: str, template: str, words: tuple[str, str], cut: str, hub: Hub | None = None
-) -> Callable[[str | None], Task]:
-    """A task on the hub, in GLUE unless given, as a function of the data folder."""
-    hub = hub or Hub("nyu-mll/glue", name)
-    return lambda data: Task(name, template, words, find_source(name, data, hub), cut)
-
-
-def toy(data: str | None) -> Task:
-    if data is not None:
-        raise InputError(f"the toy task is generated and reads no data from {data}; omit the data folder")
-    return Task("toy", "{sentence} It was", (" terrible", " great"), toy_rows)
-
-
-# Words follow the hub's labels: 0 is entailment in QNLI and RTE, 1 is yes elsewhere.
-BUILT_IN: dict[str, Callable[[str | None], Task]] = {
-    "sst2": hosted("sst2", "{sentence} It was", (" terrible", " great"), "sentence"),
-    "qnli": hosted(
-        "qnli",
+# Template, words, and the field to cut. Words follow the hub's labels: 0 is entailment in QNLI and RTE, 1 is
+# yes elsewhere.
+BUILT_IN = {
+    "sst2": ("{sentence} It was", (" terrible", " great"), "sentence"),
+    "qnli": (
         '{sentence}\nQuestion: Does the text above answer the question "{question}"?\nAnswer:',
         (" yes", " no"),
         "sentence",
     ),
-    "boolq": hosted(
-        "boolq",
-        "{passage}\nQuestion: {question}?\nAnswer:",
-        (" no", " yes"),
-        "passage",
-        Hub("google/boolq", rename={"answer": "label"}),
-    ),
-    "mrpc": hosted(
-        "mrpc",
+    "boolq": ("{passage}\nQuestion: {question}?\nAnswer:", (" no", " yes"), "passage"),
+    "mrpc": (
         "{sentence1}\n{sentence2}\nQuestion: Do both sentences above say the same?\nAnswer:",
         (" no", " yes"),
         "sentence1",
     ),
-    "rte": hosted(
-        "rte",
+    "rte": (
         '{sentence1}\nQuestion: Does the text above say that "{sentence2}"?\nAnswer:',
         (" yes", " no"),
         "sentence1",
     ),
-    "toy": toy,
+    "toy": ("{sentence} It was", (" terrible", " great"), "sentence"),
 }
+BOOLQ = Hub("google/boolq", rename={"answer": "label"})  # the other tasks are in GLUE
 
 
 def load_task(name: str, data: str | None = None) -> Task:
@@ -124,14 +103,17 @@ def load_task(name: str, data: str | None = None) -> Task:
     """
     if Path(name).suffix.lower() in (".yaml", ".yml"):
         if data is not None:
-            raise InputError(
-                f"{name} names its own data files; omit the data folder {data}, or edit the file"
-            )
+            raise InputError(f"{name} names its own data files; omit the data folder {data}")
         return read_task(Path(name))
     if name not in BUILT_IN:
         known = ", ".join(BUILT_IN)
         raise InputError(f"task {name!r} is not known; choose from {known}, or give a .yaml file")
-    return BUILT_IN[name](data)
+    if name == "toy" and data is not None:
+        raise InputError(f"the toy task is generated and reads no data from {data}; omit the data folder")
+    template, words, cut = BUILT_IN[name]
+    hub = BOOLQ if name == "boolq" else Hub("nyu-mll/glue", name)
+    source = toy_rows if name == "toy" else find_source(name, data, hub)
+    return Task(name, template, words, source, cut)
 
 
 FIELDS: dict[str, tuple[Any, Any]] = {

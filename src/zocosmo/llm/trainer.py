@@ -21,6 +21,11 @@ from zocosmo.llm.select import suggest_q
 from zocosmo.torch import Cosmo
 
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+UNLIKE = (  # ways in which a rank differs from rank 0
+    "resumes from round {}, rank 0 from {}; resume all ranks from checkpoints of one round",
+    "would run {} rounds, rank 0 {}; give all ranks the same max_steps",
+    "and rank 0 start from different weights; load the same ones, or call set_seed before creating the model",
+)
 
 
 class TrainerCosmo(Cosmo):
@@ -53,16 +58,10 @@ class CosmoCallback(TrainerCallback):
         mine = json.dumps([t, left, "" if t else fingerprint(parameters(self.optimizer))])
         published = self.optimizer.peer.job.publish(f"train/{next(self._starts)}", mine.encode())
         first, *others = [json.loads(each) for each in published]
-        for rank, (round_, rounds, weights) in enumerate(others, 1):
-            if round_ != first[0]:
-                what = f"rank {rank} resumes from round {round_}, rank 0 from {first[0]}"
-                raise InputError(f"{what}; resume all ranks from checkpoints of one round")
-            if rounds != first[1]:
-                what = f"rank {rank} would run {rounds} rounds, rank 0 {first[1]}"
-                raise InputError(f"{what}; give all ranks the same max_steps")
-            if weights != first[2]:
-                what = f"rank {rank} and rank 0 start from different weights"
-                raise InputError(f"{what}; load the same ones, or call set_seed before creating the model")
+        for rank, other in enumerate(others, 1):
+            for text, mine, theirs in zip(UNLIKE, first, other, strict=True):
+                if mine != theirs:
+                    raise InputError(f"rank {rank} {text.format(theirs, mine)}")
 
     def on_log(
         self,
@@ -96,9 +95,7 @@ class CosmoTrainer(Trainer):
         self, model: nn.Module, args: CosmoConfig, *rest: Any, peft_config: Any = None, **given: Any
     ) -> None:
         if not isinstance(args, CosmoConfig):
-            raise InputError(
-                f"args must be a CosmoConfig, got a {type(args).__name__}; build one from its values"
-            )
+            raise InputError(f"args must be a CosmoConfig, got a {type(args).__name__}; build one")
         if not isinstance(model, nn.Module) or given.get("model_init") is not None:
             what = "a model_init" if isinstance(model, nn.Module) else f"a {type(model).__name__} as model"
             raise InputError(f"model must be a torch module, got {what}; load the model and pass it")
@@ -117,9 +114,8 @@ class CosmoTrainer(Trainer):
         with alone():
             super().__init__(model, args, *rest, **given)
         self.optimizer = self._build(model, args)
-        self.callback_handler.callbacks.insert(
-            0, CosmoCallback(self.optimizer)
-        )  # before callbacks that read logs
+        ours = CosmoCallback(self.optimizer)
+        self.callback_handler.callbacks.insert(0, ours)  # before callbacks that read logs
         self._last = torch.tensor(math.nan)
         weakref.finalize(self, self.optimizer.close)
 

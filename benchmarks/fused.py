@@ -61,6 +61,8 @@ SHAPES = {
 class Made:
     """A subject made up on the spot: random weights, random tokens, all examples equally long."""
 
+    shapes = ()  # methods here need no matrices
+
     def __init__(self, options: argparse.Namespace, queries: str, backbone: Backbone | None) -> None:
         config = SHAPES[options.shape]
         with torch.device("meta"):

@@ -21,9 +21,10 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from zocosmo.core.support import Direction, Support
+from zocosmo.core.support import Support
 from zocosmo.llm.select import select
 from zocosmo.torch import Cosmo
+from zocosmo.torch.optimizer import Losses
 
 FULL = {
     "hidden_size": 3584,
@@ -150,23 +151,23 @@ def overhead(optimizer: Cosmo, trials: int) -> dict[str, float]:
     """Milliseconds of a step whose losses cost nothing, medians: before the first query and after the losses,
     when a device would wait; between the queries and after them, when it would compute."""
     taken, losses, marks = [], itertools.cycle((0.6, 0.5)), list[float]()
-    look_ahead = optimizer._look_ahead
+    look_ahead = Losses.look_ahead
 
     def loss() -> float:
         marks.append(time.perf_counter())
         return next(losses)
 
-    def timed(now: Direction) -> None:
-        look_ahead(now)
+    def timed(*given: Any) -> None:
+        look_ahead(*given)
         marks.append(time.perf_counter())
 
-    optimizer._look_ahead = timed
+    Losses.look_ahead = timed
     for _ in range(trials):
         marks[:] = [time.perf_counter()]
         optimizer.step(loss)
         start, first, _, ready, end = *marks, time.perf_counter()
         taken.append([first - start, ready - first, end - ready])
-    optimizer._look_ahead = look_ahead
+    Losses.look_ahead = look_ahead
     before, during, after = 1e3 * np.median(taken, axis=0)
     return {"before": before, "after": after, "waited_for": before + after, "meanwhile": during}
 

@@ -124,7 +124,7 @@ def main() -> None:
     fused = simulation(made, options.nodes)
     single = simulation(Made(options, "one_by_one", made.backbone), options.nodes)
     rows = torch.from_numpy(np.tile(made.x0, (2 * options.nodes, 1))).to(options.device)
-    batch = fused.problem._batch(0, np.arange(options.nodes)).repeat(2)
+    batch = fused.problem.sampler.batch(0, np.arange(options.nodes), 2)
 
     def forward() -> None:
         made.backbone.losses(rows, batch)[0].cpu()

@@ -25,6 +25,7 @@ class Diary:
 
     def __init__(self, rank):
         self.rank, self.handle, self.partner = rank, None, None
+        self.seen, self.mixes = -1, False  # the round whose draw was looked at; whether one is under way
 
     def write(self, **line):
         if self.handle is None:
@@ -35,7 +36,7 @@ class Diary:
 
 def keep_diary(orders, rank):
     """Have the host of this process write down its rounds, and stop at gates."""
-    diary, make, draw, step, idle = Diary(rank), Host.__init__, Host.draw, Host.step, Host.idle
+    diary, make, draw, mix, skip = Diary(rank), Host.__init__, Host.draw, Host.round, Host.skip
 
     def make_apart(self, run, channel, **options):
         make(self, run, channel, **options)
@@ -44,6 +45,9 @@ def keep_diary(orders, rank):
             self.state = self.state._replace(x=self.state.x * shifts + channel.nodes[None, :, None])
 
     def draw_at_gates(self):
+        if diary.seen == self.t:
+            return draw(self)
+        diary.seen = self.t
         if diary.handle is None:
             diary.write(t=self.t - 1, partner=rank, mixed=False, x=self.state.x[0, 0].tolist())
         if [rank, self.t] == orders["dies"] and not (ORDERS.parent / "died").exists():
@@ -56,20 +60,25 @@ def keep_diary(orders, rank):
         diary.partner = int(found.partners[0, 0])
         return found
 
-    def note(act, mixed):
-        def noted(self, *args):
-            t = self.t
-            act(self, *args)
-            diary.write(t=t, partner=diary.partner, mixed=mixed, x=self.state.x[0, 0].tolist())
+    def note(self, act, mixed):
+        t = self.t
+        act(self)
+        diary.write(t=t, partner=diary.partner, mixed=mixed, x=self.state.x[0, 0].tolist())
 
-        return noted
+    def mix_and_note(self):
+        diary.mixes = True
+        try:
+            note(self, mix, True)
+        finally:
+            diary.mixes = False
 
-    Host.__init__, Host.draw, Host.step, Host.idle = (
-        make_apart,
-        draw_at_gates,
-        note(step, True),
-        note(idle, False),
-    )
+    def skip_and_note(self):
+        if diary.mixes:  # the end of a round
+            skip(self)
+        else:
+            note(self, skip, False)
+
+    Host.__init__, Host.draw, Host.round, Host.skip = make_apart, draw_at_gates, mix_and_note, skip_and_note
 
 
 def main():

@@ -43,7 +43,7 @@ def test_the_result_is_a_short_table(run):
 def test_what_is_suggested_is_shown_with_its_reasons(run):
     _, out, _ = run("--command", AWK, "--d", "2", "--rounds", "1")
     assert "q = 1: an eighth of d = 2 or 1" in out
-    assert "c = 2 is the largest curvature met" in out
+    assert "the largest curvature seen, c = 2" in out
 
 
 @pytest.mark.parametrize("given", ["1,-2.5,3e0", "@x0.txt"])

@@ -45,7 +45,7 @@ def check_device(device: str) -> torch.device:
         raise InputError(f"device {device!r} is not known; choose cpu, cuda, or cuda:0, cuda:1, …") from None
     if asked.type == "cuda" and (asked.index or 0) >= torch.cuda.device_count():
         there = torch.cuda.device_count()
-        raise InputError(f"device {device!r} not found: torch sees {there} CUDA devices; use another")
+        raise InputError(f"device {device!r} not found: torch sees {there} CUDA devices; choose cpu")
     return asked
 
 

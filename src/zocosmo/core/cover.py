@@ -47,9 +47,9 @@ def find_gaps(
     for receiver, target in sorted(targets.items()):
         check_whole("a receiver", receiver, 0, len(W) - 1)
         for sender in np.flatnonzero(W[receiver]).tolist():
-            missing = (
-                _missing(target, sent.get((sender, receiver))) if sender != receiver else target.index[:0]
-            )
+            if sender == receiver:
+                continue
+            missing = _missing(target, sent.get((sender, receiver)))
             if missing.size:
                 gaps.append(Gap(receiver, sender, missing, abs(float(W[receiver, sender])) * radius))
     return gaps

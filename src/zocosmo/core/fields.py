@@ -5,7 +5,7 @@ before it is parsed. Bits are packed least significant first and padded with zer
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,21 +33,13 @@ class Message:
                 object.__setattr__(self, name, np.asarray(given))
 
 
-class Field(Protocol):
-    """`bits` is the length without padding; `unpack` reads what `pack` wrote, or raises a MessageError."""
+class Field:
+    """No field: the receiver rebuilds the support from the tape. The other kinds override what differs.
 
-    carries: str  # the part of a Message sent besides the values: "index", "seed" or ""
+    `bits` is the length without padding; `unpack` reads what `pack` wrote, or raises a MessageError.
+    """
 
-    def count(self, d: int, q: int) -> int: ...
-    def bits(self, d: int, q: int) -> Bits: ...
-    def pack(self, message: Message, d: int) -> bytes: ...
-    def unpack(self, head: memoryview, values: NDArray[Any], d: int) -> Message: ...
-
-
-class Nothing:
-    """The receiver rebuilds the support from the tape."""
-
-    carries = ""
+    carries = ""  # the part of a Message sent besides the values: "index", "seed" or ""
 
     def count(self, d: int, q: int) -> int:
         return q
@@ -62,14 +54,14 @@ class Nothing:
         return Message(values)
 
 
-class Everything(Nothing):
+class Everything(Field):
     """All d values: no coordinates needed."""
 
     def count(self, d: int, q: int) -> int:
         return d
 
 
-class Seed(Nothing):
+class Seed(Field):
     """A 64-bit seed that stands for a whole direction, and the one value that scales it."""
 
     carries = "seed"
@@ -87,7 +79,7 @@ class Seed(Nothing):
         return Message(values, seed=int.from_bytes(head, "little"))
 
 
-class Integers(Nothing):
+class Integers(Field):
     """Coordinates as 32-bit integers, or 64-bit above d = 2^32: how sparse tensors are sent."""
 
     carries = "index"
@@ -106,7 +98,7 @@ class Integers(Nothing):
         return np.dtype("<u4" if d <= 2**32 else "<i8")  # signed: 2^63 and above read as negative
 
 
-class BitList(Nothing):
+class BitList(Field):
     """Coordinates of ℓ = ⌈log₂ d⌉ bits each   [eq:coordinate_list_cost]"""
 
     carries = "index"
@@ -122,7 +114,7 @@ class BitList(Nothing):
         return Message(values, accepted_index(join_bits(flags, index_bits(d), values.size), d))
 
 
-class EliasFano(Nothing):
+class EliasFano(Field):
     """Coordinates by their gaps g_k = s_k − k, which never decrease and lie between 0 and d − q.
 
     The `low` lowest bits of each g_k are sent as they are. The high parts ⌊g_k / 2^low⌋ grow slowly and are

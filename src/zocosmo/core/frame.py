@@ -94,15 +94,9 @@ def unframe(
 ) -> tuple[Header, Message]:
     """Header and message of a frame that is intact, of this session and, if given, the one expected."""
     _check_session(session)
-    start, body = (
-        bytes(data[:_HEAD_BYTES]),
-        bytes(data[_HEAD_BYTES:]),
-    )  # copies, so that checked bytes cannot change
-    if (
-        len(start) == _HEAD_BYTES
-        and expect
-        and start[: _HEADER.size] == _pack(expect, session, sealed=seal is not None)
-    ):
+    start, body = bytes(data[:_HEAD_BYTES]), bytes(data[_HEAD_BYTES:])  # copies: they cannot change any more
+    wanted = expect and _pack(expect, session, sealed=seal is not None)
+    if expect and len(start) == _HEAD_BYTES and start[: _HEADER.size] == wanted:
         header = expect
         _check_sum(start, body)
     else:

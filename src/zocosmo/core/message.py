@@ -14,10 +14,8 @@ from zocosmo.core.fields import (
     EliasFano,
     Everything,
     Field,
-    Flags,
     Integers,
     Message,
-    Nothing,
     Seed,
     pack_flags,
     unpack_flags,
@@ -45,25 +43,26 @@ class Codec:
         """The cost of one message: `total` is 8 × the bytes of `encode`, `payload` is without the padding."""
         d, q = check_size(d, q)
         values = Bits(values=self.field.count(d, q) * value.bits, control=value.scale_bits)
-        bits = self.field.bits(d, q).plus(values)
-        return bits.plus(Bits(framing=-bits.total % 8))
+        return self.field.bits(d, q).plus(values).padded()
 
     def encode(self, message: Message, *, d: int, value: ValueType) -> bytes:
         """The message as bytes. Its values must already be of the value type: nothing is rounded here."""
         values, carries = message.values, self.field.carries
         if values.ndim != 1 or values.size != self.field.count(d, values.size) or not values.size:
             raise InputError(f"codec {self.name!r} cannot send values of shape {values.shape} in d = {d}")
-        if (message.index is not None) != (carries == "index") or (message.seed is not None) != (
-            carries == "seed"
-        ):
+        has_index, has_seed = message.index is not None, message.seed is not None
+        if (has_index, has_seed) != (carries == "index", carries == "seed"):
             raise InputError(f"codec {self.name!r} sends values and {carries or 'nothing else'}")
         if 8 * len(message.scale) != value.scale_bits:
             raise InputError(f"{value.name} sends a scale of {value.scale_bits} bits, got {message.scale!r}")
         d, _ = check_size(d, values.size)
         head, body = self.field.pack(message, d), value.pack(values)
         if value.bits % 8:  # no padding between the two
-            used = self.field.bits(d, values.size).total, values.size * value.bits
-            return message.scale + pack_flags(np.concatenate([_flags(head, used[0]), _flags(body, used[1])]))
+            sizes = self.field.bits(d, values.size).total, values.size * value.bits
+            parts = [
+                unpack_flags(memoryview(data), size) for data, size in zip((head, body), sizes, strict=True)
+            ]
+            return message.scale + pack_flags(np.concatenate(parts))
         return message.scale + head + body
 
     def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
@@ -74,8 +73,8 @@ class Codec:
         count, start = self.field.count(d, q), value.scale_bits // 8
         scale, view = bytes(data[:start]), memoryview(data)[start:]
         if value.bits % 8:
-            flags, cut = unpack_flags(view, head + count * value.bits), head
-            field, body = memoryview(pack_flags(flags[:cut])), memoryview(pack_flags(flags[cut:]))
+            flags = unpack_flags(view, head + count * value.bits)
+            field, body = (memoryview(pack_flags(part)) for part in (flags[:head], flags[head:]))
         else:
             field, body = view[: -(-head // 8)], view[-(-head // 8) :]
         message = self.field.unpack(field, value.unpack(body, count), d)
@@ -89,12 +88,8 @@ def _lengths(codec: Codec, d: int, q: int, value: ValueType) -> tuple[int, int]:
     return codec.field.bits(d, q).total, codec.bits(d, q, value).total // 8
 
 
-def _flags(data: bytes, count: int) -> Flags:
-    return unpack_flags(memoryview(data), count)
-
-
 _TABLE = (
-    Codec("values", 1, Nothing(), "values; the tape gives the support"),
+    Codec("values", 1, Field(), "values; the tape gives the support"),
     Codec("indexed", 2, BitList(), "coordinates of ⌈log₂ d⌉ bits"),
     Codec("plain", 3, Integers(), "coordinates of 32 or 64 bits"),
     Codec("delta", 4, EliasFano(), "coordinate gaps, Elias–Fano"),

@@ -31,6 +31,10 @@ class Bits(NamedTuple):
     def times(self, count: int) -> "Bits":
         return Bits(*(count * a for a in self))
 
+    def padded(self) -> "Bits":
+        """With the framing that fills the last byte."""
+        return self.plus(Bits(framing=-self.total % 8))
+
 
 def index_bits(d: int) -> int:
     """ℓ_d = ⌈log₂ d⌉: bits that name one coordinate   [eq:index_bits_def]

@@ -21,15 +21,14 @@ def entropy(d: int, q: int, value: ValueType = F32) -> Bits:
     >>> entropy(20, 1).payload, entropy(2_523_136, 8192).indices
     (37, 79514)
     """
-    return _padded(
-        Bits(values=q * value.bits, indices=math.ceil(log2_binomial(d, q)), control=value.scale_bits)
-    )
+    indices = math.ceil(log2_binomial(d, q))
+    return Bits(values=q * value.bits, indices=indices, control=value.scale_bits).padded()
 
 
 def coordinates(d: int, q: int, value: ValueType = F32) -> Bits:
     """q coordinates of ⌈log₂ d⌉ bits, without values: a support that is sent once and kept"""
     d, q = check_size(d, q)
-    return _padded(Bits(indices=q * index_bits(d)))
+    return Bits(indices=q * index_bits(d)).padded()
 
 
 def seeds(d: int, q: int, value: ValueType = F32) -> Bits:
@@ -43,16 +42,12 @@ def votes(d: int, q: int, value: ValueType = F32) -> Bits:
     >>> votes(128, 1)
     Bits(values=1, indices=0, control=0, framing=7)
     """
-    return _padded(Bits(values=q))
+    return Bits(values=q).padded()
 
 
 def scaled_signs(d: int, q: int, value: ValueType = F32) -> Bits:
     """q signs of one bit each, and one value that scales them all"""
-    return _padded(Bits(values=q + value.bits))
-
-
-def _padded(bits: Bits) -> Bits:
-    return bits.plus(Bits(framing=-bits.total % 8))
+    return Bits(values=q + value.bits).padded()
 
 
 PRICES: dict[str, Price] = {

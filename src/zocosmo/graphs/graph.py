@@ -168,9 +168,8 @@ def hypercube(n: int) -> Graph:
     n = check_whole("n", n)
     if n < 2 or n & (n - 1):
         raise GraphError(f"a hypercube has 2, 4, 8, 16, … nodes, got n = {n}")
-    return Graph.of(
-        n, ((i, i ^ (1 << bit)) for i in range(n) for bit in range(n.bit_length() - 1)), "hypercube"
-    )
+    bits = [1 << k for k in range(n.bit_length() - 1)]
+    return Graph.of(n, ((i, i ^ bit) for i in range(n) for bit in bits), "hypercube")
 
 
 def erdos_renyi(n: int, p: float, seed: Seed = 0) -> Graph:
@@ -180,7 +179,7 @@ def erdos_renyi(n: int, p: float, seed: Seed = 0) -> Graph:
     """
     if not 0 < p <= 1:
         raise GraphError(f"an edge probability must be above 0 and at most 1, got p = {p}")
-    pairs, bar = [(i, j) for i in range(n) for j in range(i + 1, n)], int(p * 2**64)
+    pairs, bar = list(combinations(range(n), 2)), int(p * 2**64)
 
     def draw(tape: Tape, attempt: int) -> Iterable[Edge]:
         words = tape.coins("graph", attempt).words(len(pairs)).tolist()

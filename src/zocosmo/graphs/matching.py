@@ -77,30 +77,34 @@ def mean_laplacian(schedule: Schedule, tape: Tape, rounds: int) -> NDArray[np.fl
 class Alternating:
     """Alternates between the two perfect matchings of an even ring: phase t mod 2."""
 
+    name = "alternating"
+
     def __init__(self, graph: Graph) -> None:
+        if graph.n < 2 or graph.n % 2 or graph.edges != ring(graph.n).edges:
+            raise GraphError(
+                f"schedule {self.name!r} needs a ring with an even number of nodes, got {graph!r}; "
+                "use 'maximal'"
+            )
         self.graph = graph
-        self._by_phase = _ring_phases(graph, "alternating")
+        nodes = np.arange(graph.n)  # phase 0 joins (0,1), (2,3), …, and phase 1 (1,2), …, (N−1,0)
+        self._by_phase = np.stack([nodes ^ 1, ((nodes - 1 ^ 1) + 1) % graph.n])
 
     def partners(self, tape: Tape, t: Ids) -> Partners:
         return self._by_phase[_turn(tape, t, 2)]
 
     def edge_law(self) -> list[Fraction]:
-        return _half_each(self.graph)
+        """Each edge is in one of two phases; the only edge of two nodes is in both."""
+        return [Fraction(1, 2) if self.graph.n > 2 else Fraction(1)] * len(self.graph.edges)
 
 
-class IndependentPhases:
+class IndependentPhases(Alternating):
     """One of the two perfect matchings of an even ring, by a new coin each round."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._by_phase = _ring_phases(graph, "iid")
+    name = "iid"
 
     def partners(self, tape: Tape, t: Ids) -> Partners:
         phase = tape.coins("matching", t).bytes(1)[..., 0] & 1
         return self._by_phase[phase.astype(np.int64)]
-
-    def edge_law(self) -> list[Fraction]:
-        return _half_each(self.graph)
 
 
 class Complete:
@@ -198,21 +202,6 @@ def _turn(tape: Tape, t: Ids, cycle: int) -> Partners:
     """t mod cycle for each round and tape: the position in a schedule without coins."""
     turn = id_words(t) % np.uint64(cycle)
     return np.broadcast_to(turn, tape.common_shape([turn])).astype(np.int64)
-
-
-def _ring_phases(graph: Graph, name: str) -> Partners:
-    """Partners in phase 0, which joins (0,1), (2,3), …, and in phase 1, which joins (1,2), …, (N−1,0)."""
-    if graph.n < 2 or graph.n % 2 or graph.edges != ring(graph.n).edges:
-        raise GraphError(
-            f"schedule {name!r} needs a ring with an even number of nodes, got {graph!r}; use 'maximal'"
-        )
-    nodes = np.arange(graph.n)
-    return np.stack([nodes ^ 1, ((nodes - 1 ^ 1) + 1) % graph.n])
-
-
-def _half_each(graph: Graph) -> list[Fraction]:
-    """Each edge is in one of two phases; the only edge of two nodes is in both."""
-    return [Fraction(1, 2) if graph.n > 2 else Fraction(1)] * len(graph.edges)
 
 
 SCHEDULES: dict[str, Callable[[Graph], Schedule]] = {

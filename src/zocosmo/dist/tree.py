@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from zocosmo.graphs.graph import Graph
+from zocosmo.traffic import breadth_first
 
 Link = tuple[int, int]
 
@@ -11,16 +12,12 @@ class Tree:
     """The breadth-first tree of node 0, which `traffic.tree_messages` charges for."""
 
     def __init__(self, graph: Graph) -> None:
-        parent, order, depth = {0: 0}, [0], {0: 0}
-        for i in order:  # grows during the loop
-            for j in graph.neighbours[i]:
-                if j not in parent:
-                    parent[j], depth[j] = i, depth[i] + 1
-                    order.append(j)
-        self.parent, self.depth, self.n = parent, depth, graph.n
-        self.below: dict[int, set[int]] = {i: {i} for i in order}
-        for i in reversed(order[1:]):
-            self.below[parent[i]] |= self.below[i]
+        self.parent, self.n, self.depth = breadth_first(graph, 0), graph.n, {0: 0}
+        self.below: dict[int, set[int]] = {i: {i} for i in self.parent}
+        for i in list(self.parent)[1:]:
+            self.depth[i] = self.depth[self.parent[i]] + 1
+        for i in list(self.parent)[:0:-1]:
+            self.below[self.parent[i]] |= self.below[i]
 
     def hops(self) -> Iterator[list[tuple[Link, int]]]:
         """By stage, the links and the origins of the messages they carry: up to node 0, then down."""

@@ -179,7 +179,7 @@ def test_a_node_with_another_codec_is_not_heard(other):
 
 
 def test_a_codec_that_names_coordinates_needs_them():
-    with pytest.raises(SupportMismatch, match="needs them"):
+    with pytest.raises(SupportMismatch, match="sends coordinates; call mix"):
         hear(b"", 3, codec="indexed")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from zocosmo.core.support import Direction
+from zocosmo.core.support import Direction, Support
 from zocosmo.torch.coordinates import Parameters
 from zocosmo.torch.flat import Flat
 from zocosmo.torch.rows import Rows
@@ -51,6 +51,25 @@ def test_a_state_becomes_the_one_whose_snapshot_it_loads(kind):
     assert other.load(np.array(one)) is other
     assert entries(other) == entries(one) != entries(KINDS[kind]())
     assert np.array(other).tobytes() == np.array(one).tobytes()
+
+
+def test_masters_of_half_precision_weights_come_back_from_a_snapshot():
+    new = lambda: Flat(tensors(torch.bfloat16, torch.bfloat16))  # noqa: E731
+    state, other = new(), new()
+    support = Support(np.array([1, 5]), state.d)
+    state.put(support, np.array([1.0001, -2.5], np.float32))
+    other.put(Support(np.array([0]), other.d), np.array([0.3], np.float32))
+    other.load(np.asarray(state))
+    assert np.asarray(other).tobytes() == np.asarray(state).tobytes()
+    assert other.restrict(support).tolist() == [np.float32(1.0001), -2.5]
+
+
+def test_a_used_column_becomes_the_snapshot_it_loads():
+    column = Flat(tensors(torch.bfloat16)).zeros_like()
+    empty = np.asarray(column)
+    column.put(Support(np.array([0, 2]), 5), np.array([3.0, 4.0], np.float32))
+    column.load(empty)
+    assert column.restrict(Support(np.array([0, 2]), 5)).tolist() == [0, 0]
 
 
 def test_momentum_of_visited_coordinates_comes_back_from_its_snapshot():

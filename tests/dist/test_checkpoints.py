@@ -18,6 +18,7 @@ ARRAYS = {
     "state.x": np.array([[1.5, -0.0], [np.inf, 2.0**-1074]]),
     "bits": np.arange(8).reshape(2, 4),
     "alive": np.array([True, False]),
+    "t": np.array(4),
     "half": np.array([0.1, np.nan], np.float32),
 }
 ABOUT = {"nodes": [0, 3], "crossed": 2**60}

@@ -40,7 +40,7 @@ class Checkpoints:
         folder.mkdir(parents=True, exist_ok=True)
 
     def save(self, position: Position, arrays: Arrays, about: dict[str, Any]) -> None:
-        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        data = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
         rest = json.dumps(about)
         text = json.dumps({"stamp": self.stamp, "hash": _hash(data + rest.encode()), "about": rest})
         replace_file(self._tensors(position), lambda path: path.write_bytes(data))

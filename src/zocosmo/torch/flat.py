@@ -103,6 +103,22 @@ class Flat(Tensors):
         self._coming = coming, self._cut(coming)
         self.visited.look_ahead(coming.index, after.index)
 
+    def load(self, snapshot: Values) -> Self:
+        self._seen = None
+        super().load(snapshot)
+        if self.has_masters:
+            rounded = np.flatnonzero(super().__array__() != snapshot)
+            keys = np.union1d(self.visited.arrays()["keys"], rounded).astype(np.int64)
+            if keys.size:
+                self.visited.set(keys, "x", snapshot[keys])
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
+        whole, keys = super().__array__(dtype, copy), self.visited.arrays()["keys"]
+        if keys.size:
+            whole[keys] = self.restrict(Support(keys, self.d))
+        return whole
+
     def visits(self) -> dict[str, Values]:
         return self.visited.arrays()
 

@@ -284,9 +284,10 @@ class Column(Coordinates):
         return Column(Visited({self.name: 0.0}, self.dtype), self.name)
 
     def load(self, snapshot: Values) -> Self:
-        keys, values = split_pairs(snapshot)
-        if keys.size:
-            self.visited.set(keys, self.name, values)
+        before = self.visited.arrays()["keys"], self.visited.columns[self.name]
+        for keys, values in (before, split_pairs(snapshot)):
+            if keys.size:
+                self.visited.set(keys, self.name, values)
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:

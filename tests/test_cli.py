@@ -119,7 +119,7 @@ BAD = {
     "tape signs --q 1000000000000000": "between 1 and 10000000",
     "tape support --d 9223372036854775808 --q 9223372036854775808": "between 1 and 10000000",
     "tape support --d 20 --q 4 --ids 1_0": "'1_0'",
-    "tape support --d 20 --q 4 --ids 99999999999999999999": "below 2^64",
+    "tape support --d 20 --q 4 --ids 99999999999999999999": "from 0 to 2^64 − 1",
     "tape matching --graph path --n 99999999999999999999 --schedule maximal": "between 1 and 2000",
     "tape matching --graph 0-999999999 --schedule maximal": "not connected",
     "tape matching --graph 0-1 --n -5 --schedule maximal": "got -5",

@@ -70,7 +70,7 @@ def test_settings_of_the_config_can_be_changed(run):
         (("check", "--seeds", "5"), "--seeds must be between 30 and 100000, got 5"),
         (
             ("check", "small.yaml", "--out", "small.yaml"),
-            "--out small.yaml cannot be made: File exists",
+            "small.yaml cannot be a folder: File exists",
         ),
         (("check", "--set", "rounds=3"), "--set rounds=3 changes a config, and none was given"),
         (("check", "absent.yaml"), "absent.yaml: there is no such file"),
@@ -107,4 +107,4 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_measured(run
     monkeypatch.setattr("zocosmo.checks.check_plans", lambda *_, **__: pytest.fail("measured"))
     code, _, err = run("check", "small.yaml", "--out", "small.yaml")
     assert (code, err.count("\n")) == (2, 1)
-    assert "--out small.yaml cannot be made" in err
+    assert "small.yaml cannot be a folder" in err

@@ -97,8 +97,7 @@ def test_a_bar_is_drawn_on_a_terminal_only(capsys, monkeypatch, terminal):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with model._bar() as show:
-        if show is not None:
-            show(20_000_000, 93_000_000)
+        show(20_000_000, 93_000_000)
     out, err = capsys.readouterr()
     assert out == ""
     assert ("20.0/93.0 MB" in err) == terminal == bool(err)

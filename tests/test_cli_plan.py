@@ -121,7 +121,7 @@ def test_a_method_is_named_first(run, line, said):
 
 
 def test_no_number_is_cut_on_a_narrow_terminal(run, monkeypatch):
-    monkeypatch.setattr("zocosmo.cli.plan.output", lambda: Console(width=80))
+    monkeypatch.setattr("zocosmo.cli.common.output", lambda: Console(width=80))
     _, out, _ = run("--d 6525621760 --nodes 12 --graph grid --budget 1T")
     assert "…" not in out
     assert max(map(len, out.split("\nMethod: ")[0].splitlines())) <= 80

@@ -26,6 +26,14 @@ def replace_file(to: Path, write: Callable[[Path], object]) -> None:
         draft.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be a folder: {error.strerror}; choose another") from None
+
+
 def write_text(to: Path, text: str) -> None:
     """Write a file of UTF-8 text."""
     replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
@@ -41,7 +49,7 @@ def finite_or_null(thing: Any) -> Any:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Makes the rename survive a power failure; not every system can open folders."""
+    """Make the rename survive a power failure; not every system can open folders."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

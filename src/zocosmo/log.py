@@ -4,6 +4,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zocosmo._version import __version__
 from zocosmo.errors import InputError
-from zocosmo.files import replace_file
+from zocosmo.files import replace_file, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +36,7 @@ def write_log(to: Path, log: Log) -> None:
     check_format(to)
     header = json.dumps(log.header, sort_keys=True)
     if to.suffix == ".csv":
-        text = f"# {header}\n" + log.rows.to_csv(index=False, lineterminator="\n")
-        replace_file(to, lambda path: path.write_text(text, encoding="utf-8"))
+        write_text(to, f"# {header}\n" + log.rows.to_csv(index=False, lineterminator="\n"))
         return
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -45,9 +45,9 @@ def write_log(to: Path, log: Log) -> None:
     replace_file(to, lambda path: pq.write_table(table, path))
 
 
-def has_log(folder: Path) -> bool:
-    """Whether a folder's study is finished: the log is written when all trials are done."""
-    return any((folder / f"log{suffix}").exists() for suffix in FORMATS)
+def logs_in(folder: Path) -> list[Path]:
+    """The logs in a folder; a log is written when all trials of the study are done."""
+    return [path for suffix in FORMATS if (path := folder / f"log{suffix}").exists()]
 
 
 def read_log(path: Path) -> Log:
@@ -119,8 +119,6 @@ def source_hash() -> str:
 def _versions(names: Iterable[str]) -> dict[str, str]:
     found = {}
     for name in names:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found

@@ -23,7 +23,8 @@ import zocosmo.cli.screen
 import zocosmo.cli.study
 import zocosmo.cli.tape  # noqa: F401
 from zocosmo._version import __version__
-from zocosmo.cli.common import UserMistake, app, show_help
+from zocosmo.cli.common import UserMistake, app, refuse, show_help
+from zocosmo.cli.options import option
 from zocosmo.errors import ZocosmoError
 
 __all__ = ["app", "main"]
@@ -32,7 +33,7 @@ __all__ = ["app", "main"]
 @app.callback()
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, option("Print the version and stop.", "--version")] = False,
 ) -> None:
     if version:
         print(f"zocosmo {__version__}")
@@ -48,19 +49,14 @@ def main() -> None:
         code = app(standalone_mode=False) or 0
         sys.stdout.flush()
     except (ZocosmoError, UserMistake) as error:
-        code = _refuse(error.format_message() if isinstance(error, UserMistake) else str(error))
+        code = refuse(error)
     except MemoryError:
-        code = _refuse("not enough memory; use smaller sizes")
+        code = refuse("not enough memory; use smaller sizes")
     except BrokenPipeError:  # the reader closed the pipe, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        code = _refuse(str(error))
+        code = refuse(error)
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     sys.exit(code)
-
-
-def _refuse(text: str) -> int:
-    print("zocosmo: " + " ".join(text.split()), file=sys.stderr)
-    return 2

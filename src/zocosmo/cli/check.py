@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zocosmo.cli.common import app, output, print_json, stderr_bar
-from zocosmo.cli.options import JsonOption, SetOption
+from zocosmo.cli.options import JsonOption, SetOption, argument, option
 from zocosmo.errors import InputError, check_whole
-from zocosmo.files import write_text
+from zocosmo.files import make_folder, write_text
 
 if TYPE_CHECKING:
     from zocosmo.checks.run import Tick
@@ -21,15 +21,13 @@ TAPES = 256
 
 @app.command()
 def check(
-    config: Annotated[
-        Path | None, typer.Argument(help="A YAML file; built-in settings if not given.")
-    ] = None,
+    config: Annotated[Path | None, argument("A YAML file; built-in settings if not given.")] = None,
     set_: SetOption = None,
-    seeds: Annotated[int, typer.Option(help="Tapes that every sampled row is averaged over.")] = TAPES,
+    seeds: Annotated[int, option("Tapes that every sampled row is averaged over.")] = TAPES,
     only: Annotated[
-        str, typer.Option(help="Only formulas whose name contains this text: certified, stability, E F.")
+        str, option("Only formulas whose name contains this text: certified, stability, E F.")
     ] = "",
-    out: Annotated[Path | None, typer.Option(help="Folder that check.json is written to.")] = None,
+    out: Annotated[Path | None, option("Folder that check.json is written to.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare every formula that applies to a config with what the code does; exit code 1 if one disagrees.
@@ -49,7 +47,7 @@ def check(
         raise InputError(f"--set {set_[0]} changes a config, and none was given; name one")
     plans = default_plans() if config is None else [load_plan(config, overrides=set_)]
     if out is not None:
-        _make(out)
+        make_folder(out)
     with progress() as tick:
         rows = check_plans(plans, seeds, tick, only=only)
     report = as_report(rows)
@@ -64,21 +62,12 @@ def check(
         raise typer.Exit(1)
 
 
-def _make(folder: Path) -> None:
-    """Make the folder before minutes of work, not after."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be made: {error.strerror}; choose another folder") from None
-
-
 @contextmanager
 def progress() -> Iterator["Tick"]:
     """A bar on stderr with the check that is running."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn
 
-    text = TextColumn("{task.description}")
-    bar = stderr_bar(TextColumn("check"), BarColumn(), MofNCompleteColumn(), text)
+    bar = stderr_bar("check", BarColumn(), MofNCompleteColumn(), "{task.description}")
     task = bar.add_task("", total=None)
     with bar:
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)

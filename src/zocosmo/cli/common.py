@@ -5,13 +5,15 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from zocosmo.cli.options import option
 from zocosmo.cli.plugins import Commands
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
@@ -36,15 +38,23 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-DOption = Annotated[int, typer.Option("--d", help="Dimension of the shared vector.")]
-QOption = Annotated[int, typer.Option("--q", help="Coordinates in a support.")]
-SeedOption = Annotated[str, typer.Option(help="A whole number, any text, or hex: and 64 digits.")]
+DOption = Annotated[int, option("Dimension of the shared vector.", "--d")]
+QOption = Annotated[int, option("Coordinates in a support.", "--q")]
+SeedOption = Annotated[str, option("A whole number, any text, or hex: and 64 digits.")]
 GRAPH_HELP = f"{', '.join(GRAPHS)}; or edges such as 0-1,1-2."
 
 
 def show_help(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+def add_group(name: str, about: str) -> typer.Typer:
+    """A group of commands, zocosmo NAME …; it prints its help if none of them is named."""
+    group = typer.Typer(help=about, invoke_without_command=True, rich_markup_mode=None)
+    group.callback()(show_help)
+    app.add_typer(group, name=name)
+    return group
 
 
 def output() -> Console:
@@ -54,6 +64,21 @@ def output() -> Console:
 
 def print_json(result: dict[str, Any]) -> None:
     print(json.dumps(result))
+
+
+def print_report(report: dict[str, Any], as_json: bool, show: Callable[[Console], object]) -> None:
+    """Print a report as JSON or, on a console, by `show`."""
+    if as_json:
+        print_json(report)
+    else:
+        show(output())
+
+
+def refuse(error: Exception | str, prefix: str = "") -> int:
+    """Say what is wrong, in one line and one write; the exit code of a user's mistake."""
+    text = error.format_message() if isinstance(error, UserMistake) else str(error)
+    sys.stderr.write(f"zocosmo: {prefix}{' '.join(text.split())}\n")
+    return 2
 
 
 def say(text: str) -> None:
@@ -91,6 +116,17 @@ def ended_by_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def check_targets(figure: Path | None, *others: Path | None) -> None:
+    """Refuse files that cannot be written, before the work and not after it."""
+    from zocosmo.report.figures import check_figure
+
+    if figure is not None:
+        check_figure(figure)
+    for path in (figure, *others):
+        if path is not None and not path.parent.is_dir():
+            raise InputError(f"folder {path.parent} does not exist; make it first")
 
 
 @contextmanager

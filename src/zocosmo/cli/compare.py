@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zocosmo.cli.common import app
-from zocosmo.cli.options import RUNS, ConfigArgument, OutOption, ReplaceOption, SetOption, as_line
+from zocosmo.cli.options import RUNS, ConfigArgument, OutOption, ReplaceOption, SetOption, as_line, option
 from zocosmo.cli.study import progress, say_stopped
 from zocosmo.errors import InputError, WorkerKilled, check_known, check_whole
 
@@ -26,9 +26,9 @@ def compare_command(
     out: OutOption = None,
     set_: SetOption = None,
     replace: ReplaceOption = False,
-    processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = PROCESSES,
-    fmt: Annotated[str, typer.Option("--format", help="text, markdown, csv or latex.")] = "text",
-    settings: Annotated[bool, typer.Option("--settings", help="Show the chosen settings too.")] = False,
+    processes: Annotated[int, option("Processes that share the batches.")] = PROCESSES,
+    fmt: Annotated[str, option("text, markdown, csv or latex.", "--format")] = "text",
+    settings: Annotated[bool, option("Show the chosen settings too.", "--settings")] = False,
 ) -> None:
     """Tune every method alike on pilot seeds, run the chosen settings on the study's seeds, and compare.
 

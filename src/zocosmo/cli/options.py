@@ -19,23 +19,30 @@ if TYPE_CHECKING:
 RUNS = Path("runs")  # each study gets a folder here, named after its config
 JOIN = 120.0  # seconds within which all processes must join
 
-ConfigArgument = Annotated[Path, typer.Argument(help="A YAML file; configs/ has examples.")]
-OutOption = Annotated[Path | None, typer.Option(help="Folder for the log; runs/NAME if not given.")]
-SeedsOption = Annotated[str, typer.Option(help="Seeds that replace the config's: 1,2,3 or 1-40.")]
+
+def option(about: str, *names: str, **more: Any) -> Any:
+    """How an option is declared: its help, then its names if they are not those of the parameter."""
+    return typer.Option(*names, help=about, **more)
+
+
+def argument(about: str) -> Any:
+    return typer.Argument(help=about)
+
+
+ConfigArgument = Annotated[Path, argument("A YAML file; configs/ has examples.")]
+OutOption = Annotated[Path | None, option("Folder for the log; runs/NAME if not given.")]
+SeedsOption = Annotated[str, option("Seeds that replace the config's: 1,2,3 or 1-40.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change the config: problem.model=smollm2, methods.*.mu=0.01; repeat.",
+    option(
+        "Change the config: problem.model=smollm2, methods.*.mu=0.01; repeat.", "--set", metavar="KEY=VALUE"
     ),
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue a study that was stopped.")]
-ReplaceOption = Annotated[bool, typer.Option("--replace", help="Start over, whatever the folder holds.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Write log.csv instead of log.parquet.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-ProbabilityOption = Annotated[float, typer.Option("--p", help="Probability of an edge, or of rewiring one.")]
-DegreeOption = Annotated[int, typer.Option(help="Degree in random_regular and small_world.")]
+ResumeOption = Annotated[bool, option("Continue a study that was stopped.", "--resume")]
+ReplaceOption = Annotated[bool, option("Start over, whatever the folder holds.", "--replace")]
+JsonOption = Annotated[bool, option("Print JSON instead of text.", "--json")]
+ProbabilityOption = Annotated[float, option("Probability of an edge, or of rewiring one.", "--p")]
+DegreeOption = Annotated[int, option("Degree in random_regular and small_world.")]
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class StudyOptions:
     set_: SetOption = None
     resume: ResumeOption = False
     replace: ReplaceOption = False
-    csv: CsvOption = False
+    csv: Annotated[bool, option("Write log.csv instead of log.parquet.", "--csv")] = False
 
     @property
     def suffix(self) -> str:
@@ -68,28 +75,22 @@ class StudyOptions:
 class ProcessOptions(StudyOptions):
     """What `launch` hands on to `python -m zocosmo.dist`."""
 
-    checkpoint_every: Annotated[
-        int, typer.Option(min=0, help="Rounds between checkpoints; 0: as often as the log.")
-    ] = 0
+    checkpoint_every: Annotated[int, option("Rounds between checkpoints; 0: as often as the log.", min=0)] = 0
     deadline: Annotated[
-        float | None, typer.Option(help="Seconds to wait for a peer; estimated from the rounds if not given.")
+        float | None, option("Seconds to wait for a peer; estimated from the rounds if not given.")
     ] = None
-    join_within: Annotated[float, typer.Option(help="Seconds within which all processes must join.")] = JOIN
-    key_file: Annotated[
-        Path | None, typer.Option(help="Seal messages under the key in this file (mode 600).")
-    ] = None
-    listen: Annotated[
-        str | None, typer.Option(help="This machine's address for peers; needed on several machines.")
-    ] = None
-    backend: Annotated[str, typer.Option(help="gloo, nccl or mpi.")] = "gloo"
+    join_within: Annotated[float, option("Seconds within which all processes must join.")] = JOIN
+    key_file: Annotated[Path | None, option("Seal messages under the key in this file (mode 600).")] = None
+    listen: Annotated[str | None, option("This machine's address for peers; needed on several machines.")] = (
+        None
+    )
+    backend: Annotated[str, option("gloo, nccl or mpi.")] = "gloo"
     on_lost_peer: Annotated[
         str | None,
-        typer.Option(help="stop, or idle: pairs with a lost peer pause. The config's if not given."),
+        option("stop, or idle: pairs with a lost peer pause. The config's if not given."),
     ] = None
-    seeds_from_rank_0: Annotated[
-        bool, typer.Option("--seeds-from-rank-0", help="Take the seeds of rank 0.")
-    ] = False
-    states: Annotated[bool, typer.Option(help="Keep the last states in states.npz.")] = True
+    seeds_from_rank_0: Annotated[bool, option("Take the seeds of rank 0.", "--seeds-from-rank-0")] = False
+    states: Annotated[bool, option("Keep the last states in states.npz.")] = True
 
 
 def taking(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

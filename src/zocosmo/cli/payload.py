@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from zocosmo.cli.common import DOption, QOption, app, as_numbers, output, print_json
+from zocosmo.cli.options import option
 from zocosmo.core.values import VALUE_TYPES
 from zocosmo.errors import check_known, check_whole
 from zocosmo.report.figures import payload_figure
@@ -16,11 +15,11 @@ from zocosmo.report.payload import payload_report, payload_tables
 def payload(
     d: DOption,
     q: QOption,
-    value: Annotated[str, typer.Option(help=f"Value type: {', '.join(VALUE_TYPES)}.")] = "f32",
-    reuse: Annotated[str, typer.Option(help="Rounds for which one coordinate list is kept.")] = "1,10,50",
-    rounds: Annotated[int, typer.Option(help="Rounds over which the cost of the seed is spread.")] = 1000,
-    figure: Annotated[Path | None, typer.Option(help="Also draw it: .svg, .png or .pdf.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    value: Annotated[str, option(f"Value type: {', '.join(VALUE_TYPES)}.")] = "f32",
+    reuse: Annotated[str, option("Rounds for which one coordinate list is kept.")] = "1,10,50",
+    rounds: Annotated[int, option("Rounds over which the cost of the seed is spread.")] = 1000,
+    figure: Annotated[Path | None, option("Also draw it: .svg, .png or .pdf.")] = None,
+    as_json: Annotated[bool, option("Print JSON instead of tables.", "--json")] = False,
 ) -> None:
     """Print what one message costs under every codec, and the entropy bound.
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from rich.console import Console
 
 from zocosmo.cli.common import (
     GRAPH_HELP,
@@ -13,10 +13,10 @@ from zocosmo.cli.common import (
     app,
     as_graph,
     as_seed,
-    output,
-    print_json,
+    check_targets,
+    print_report,
 )
-from zocosmo.cli.options import DegreeOption, JsonOption, ProbabilityOption
+from zocosmo.cli.options import DegreeOption, JsonOption, ProbabilityOption, option
 from zocosmo.core.values import VALUE_TYPES
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
@@ -26,37 +26,30 @@ if TYPE_CHECKING:
 
     from zocosmo.planner.outlook import Outlook
 
-NodesOption = Annotated[int | None, typer.Option(help="Number of nodes; not needed with edges.")]
-GraphOption = Annotated[str, typer.Option(help=GRAPH_HELP)]
-RateOption = Annotated[str, typer.Option(help="Bits per second of a node's uplink: 100M, 1Gbit/s.")]
-LatencyOption = Annotated[str, typer.Option(help="Latency of one link: 20ms, 0.1s.")]
-QueryOption = Annotated[str, typer.Option(help="Time of one query: 0.5s, 3ms.")]
-BudgetOption = Annotated[str | None, typer.Option(help="Bits per node: 100M, 2.5G; not needed with --time.")]
-WantedOption = Annotated[int | None, typer.Option(help="Minimum number of rounds.  [default: 1000]")]
-TimeOption = Annotated[str | None, typer.Option("--time", help="Time limit, instead of rounds: 2h, 1d.")]
+GraphOption = Annotated[str, option(GRAPH_HELP)]
+RateOption = Annotated[str, option("Bits per second of a node's uplink: 100M, 1Gbit/s.")]
+BudgetOption = Annotated[str | None, option("Bits per node: 100M, 2.5G; not needed with --time.")]
 
 
 @app.command("plan")
 def plan_command(
     d: DOption,
     budget: BudgetOption = None,
-    nodes: NodesOption = None,
+    nodes: Annotated[int | None, option("Number of nodes; not needed with edges.")] = None,
     graph: GraphOption = "ring",
     bandwidth: RateOption = "100M",
-    latency: LatencyOption = "20ms",
-    query_time: QueryOption = "0.5s",
-    q: Annotated[
-        int | None, typer.Option("--q", help="Coordinates in a support; proposed if not given.")
-    ] = None,
-    value: Annotated[str, typer.Option(help=f"Value type: {', '.join(VALUE_TYPES)}.")] = "f32",
-    schedule: Annotated[str, typer.Option(help="Schedule of matchings; auto proposes one.")] = "auto",
-    rounds: WantedOption = None,
-    time: TimeOption = None,
-    period: Annotated[int, typer.Option(help="Rounds between dense rounds, MARINA-type.")] = 25,
+    latency: Annotated[str, option("Latency of one link: 20ms, 0.1s.")] = "20ms",
+    query_time: Annotated[str, option("Time of one query: 0.5s, 3ms.")] = "0.5s",
+    q: Annotated[int | None, option("Coordinates in a support; proposed if not given.", "--q")] = None,
+    value: Annotated[str, option(f"Value type: {', '.join(VALUE_TYPES)}.")] = "f32",
+    schedule: Annotated[str, option("Schedule of matchings; auto proposes one.")] = "auto",
+    rounds: Annotated[int | None, option("Minimum number of rounds.  [default: 1000]")] = None,
+    time: Annotated[str | None, option("Time limit, instead of rounds: 2h, 1d.", "--time")] = None,
+    period: Annotated[int, option("Rounds between dense rounds, MARINA-type.")] = 25,
     p: ProbabilityOption = 0.4,
     degree: DegreeOption = 4,
     seed: SeedOption = "0",
-    figure: Annotated[Path | None, typer.Option(help="Also draw it: .svg, .png or .pdf.")] = None,
+    figure: Annotated[Path | None, option("Also draw it: .svg, .png or .pdf.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare what each method costs in a setting, and propose q and a schedule, with reasons.
@@ -73,7 +66,11 @@ def plan_command(
     check_known("value type", value, VALUE_TYPES)
     check_whole("--d", d, 1)
     check_whole("--period", period, 1)
-    _check_wish(d, q, rounds, figure)
+    check_targets(figure)
+    if q is not None:
+        check_whole("--q", q, 1, d)
+    if rounds is not None:
+        check_whole("--rounds", rounds, 1)
     rate, seconds = as_rate("--bandwidth", bandwidth), None if time is None else as_seconds("--time", time)
     setting = Deployment(
         d=d,
@@ -97,22 +94,7 @@ def plan_command(
         raise InputError(str(error)) from None
     if figure is not None:
         outlook_figure(out, figure, family)
-    if as_json:
-        print_json(as_report(out))
-    else:
-        show(out)
-
-
-def _check_wish(d: int, q: int | None, rounds: int | None, figure: Path | None) -> None:
-    """Refuse what would otherwise fail only at the end."""
-    from zocosmo.report.figures import check_figure
-
-    if q is not None:
-        check_whole("--q", q, 1, d)
-    if rounds is not None:
-        check_whole("--rounds", rounds, 1)
-    if figure is not None:
-        check_figure(figure)
+    print_report(as_report(out), as_json, lambda console: show(out, console))
 
 
 def _budget(text: str | None, rate: "Fraction", seconds: "Fraction | None") -> int:
@@ -126,11 +108,10 @@ def _budget(text: str | None, rate: "Fraction", seconds: "Fraction | None") -> i
     return uplink_bits(rate, seconds)
 
 
-def show(out: "Outlook") -> None:
+def show(out: "Outlook", console: Console) -> None:
     """The setting, tables no wider than the terminal, and the reasons below them."""
     from zocosmo.report.outlook import outlook_tables, outlook_title
 
-    console = output()
     console.print(outlook_title(out), highlight=False)
     for table in outlook_tables(out, console, WIDTH):
         console.print(table)

@@ -4,9 +4,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from zocosmo.cli.common import SeedOption, app, as_fields, as_seed, is_watched, output, print_json, say
-from zocosmo.cli.options import JsonOption
+from zocosmo.cli.common import (
+    SeedOption,
+    app,
+    as_fields,
+    as_seed,
+    check_targets,
+    is_watched,
+    print_report,
+    say,
+)
+from zocosmo.cli.options import JsonOption, option
 from zocosmo.errors import InputError, check_whole
 from zocosmo.files import write_text
 
@@ -16,45 +26,38 @@ if TYPE_CHECKING:
 
 ROUNDS = 1540  # the paper's longest
 
-DtypeOption = Annotated[
-    str, typer.Option(help="float32, tf32, bfloat16, float16; all compares the first three.")
-]
+DtypeOption = Annotated[str, option("float32, tf32, bfloat16, float16; all compares the first three.")]
 MoreOption = Annotated[
-    list[str] | None, typer.Option("--set", help="A further key of the problem: problem.rank=16. Repeatable.")
+    list[str] | None, option("A further key of the problem: problem.rank=16. Repeatable.", "--set")
 ]
-PilotsOption = Annotated[bool, typer.Option("--pilots/--no-pilots", help="Choose eta by short runs.")]
-ToOption = Annotated[
-    Path | None, typer.Option("--to", help="Write a config for zocosmo run and zocosmo finetune.")
-]
+ToOption = Annotated[Path | None, option("Write a config for zocosmo run and zocosmo finetune.", "--to")]
 
 
 @app.command("probe")
 def probe_command(
-    model: Annotated[str, typer.Option(help="A stored model, a folder, or a name on the hub.")] = "smollm2",
-    task: Annotated[str, typer.Option(help="toy, sst2, qnli, boolq, mrpc, rte, or a YAML file.")] = "toy",
-    data: Annotated[str, typer.Option(help="Folder with TASK/train.jsonl.")] = "",
-    nodes: Annotated[int, typer.Option(help="Number of nodes.")] = 4,
-    graph: Annotated[str, typer.Option(help="ring, complete, path, …: a graph given by its size.")] = "ring",
-    method: Annotated[str, typer.Option(help="cosmo, edge_local, …: see zocosmo methods.")] = "edge_local",
-    momentum: Annotated[float, typer.Option(help="beta, if the method has it.")] = 0.9,
-    q: Annotated[int | None, typer.Option("--q", help="Coordinates in a support.")] = None,
-    mu: Annotated[float | None, typer.Option(help="Judge only this mu.")] = None,
-    batch: Annotated[int, typer.Option(help="Examples in a query.")] = 4,
+    model: Annotated[str, option("A stored model, a folder, or a name on the hub.")] = "smollm2",
+    task: Annotated[str, option("toy, sst2, qnli, boolq, mrpc, rte, or a YAML file.")] = "toy",
+    data: Annotated[str, option("Folder with TASK/train.jsonl.")] = "",
+    nodes: Annotated[int, option("Number of nodes.")] = 4,
+    graph: Annotated[str, option("ring, complete, path, …: a graph given by its size.")] = "ring",
+    method: Annotated[str, option("cosmo, edge_local, …: see zocosmo methods.")] = "edge_local",
+    momentum: Annotated[float, option("beta, if the method has it.")] = 0.9,
+    q: Annotated[int | None, option("Coordinates in a support.", "--q")] = None,
+    mu: Annotated[float | None, option("Judge only this mu.")] = None,
+    batch: Annotated[int, option("Examples in a query.")] = 4,
     dtype: DtypeOption = "float32",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto.")] = "auto",
-    directions: Annotated[int, typer.Option(help="Number of directions to probe.")] = 16,
-    examples: Annotated[int | None, typer.Option(help="Examples whose single slopes are measured.")] = None,
-    pilots: PilotsOption = True,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of a pilot.  [default: 60, on a CPU 12]")] = None,
+    device: Annotated[str, option("cpu, cuda, cuda:1, or auto.")] = "auto",
+    directions: Annotated[int, option("Number of directions to probe.")] = 16,
+    examples: Annotated[int | None, option("Examples whose single slopes are measured.")] = None,
+    pilots: Annotated[bool, option("Choose eta by short runs.", "--pilots/--no-pilots")] = True,
+    rounds: Annotated[int | None, option("Rounds of a pilot.  [default: 60, on a CPU 12]")] = None,
     for_rounds: Annotated[
-        int, typer.Option(help="Rounds of the run to come, which eta depends on and --to writes.")
+        int, option("Rounds of the run to come, which eta depends on and --to writes.")
     ] = ROUNDS,
     seed: SeedOption = "0",
     more: MoreOption = None,
     as_json: JsonOption = False,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw differences against mu: .svg, .png, .pdf.")
-    ] = None,
+    figure: Annotated[Path | None, option("Draw differences against mu: .svg, .png, .pdf.")] = None,
     to: ToOption = None,
 ) -> None:
     """Measure rounding and slopes of a model's loss, and propose mu, eta, q and dtype with reasons.
@@ -70,7 +73,7 @@ def probe_command(
     from zocosmo.llm.probe_dtypes import momentum_of, probe_dtypes, settings_for
 
     _check_numbers(for_rounds, rounds, mu, momentum)
-    _check_files(figure, to)
+    check_targets(figure, to)
     web, tape_seed = named_graph(graph, nodes), as_seed(seed)
     given = {"model": model, "task": task, "data": data, "batch": batch, "device": device}
     settings = settings_for(setting_of(**{**given, **_further(more or [])}), dtype)
@@ -79,7 +82,9 @@ def probe_command(
         probing["mus"] = (mu, 3 * mu)
     beta = momentum_of(method, momentum)
     piloting = {"graph": web, "planned": for_rounds, "rounds": rounds, "seed": tape_seed, **beta}
-    found, best = probe_dtypes(settings, method, probing, piloting if pilots else None, _say())
+    found, best = probe_dtypes(
+        settings, method, probing, piloting if pilots else None, say if is_watched() else None
+    )
     _report(found, best, figure, as_json=as_json)
     if best is None:
         raise typer.Exit(1)
@@ -94,12 +99,11 @@ def probe_command(
 def _report(found: list["Found"], best: int | None, figure: Path | None, *, as_json: bool) -> None:
     from zocosmo.llm.probe_report import as_report, probe_figure, probe_tables
 
-    if as_json:
-        print_json(as_report(found, best))
-    else:
-        console = output()
+    def show(console: Console) -> None:
         for part in probe_tables(found, best):
             console.print(part, soft_wrap=isinstance(part, str))
+
+    print_report(as_report(found, best), as_json, show)
     if figure is not None:
         probe_figure(found, figure)
 
@@ -123,20 +127,6 @@ def _check_numbers(for_rounds: int, rounds: int | None, mu: float | None, moment
         raise InputError(f"--momentum must be at least 0 and below 1, got {momentum}")
 
 
-def _check_files(figure: Path | None, to: Path | None) -> None:
-    from zocosmo.report.figures import check_figure
-
-    if figure is not None:
-        check_figure(figure)
-    if to is not None and not to.parent.is_dir():
-        raise InputError(f"folder {to.parent} does not exist; make it first")
-
-
 def _further(texts: list[str]) -> dict[str, Any]:
     names = [text.removeprefix("problem.") for text in texts]
     return as_fields(names, "a further key of the problem, such as problem.rank=16", ("dtype", "noise"))
-
-
-def _say() -> Any:
-    """Progress on stderr, if that is a terminal."""
-    return say if is_watched() else None

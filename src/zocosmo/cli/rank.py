@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from zocosmo.cli.common import UserMistake, say
+from zocosmo.cli.common import UserMistake, refuse, say
 from zocosmo.cli.options import ProcessOptions, taking
 from zocosmo.cli.study import progress, where
 from zocosmo.dist.handshake import hand_out
@@ -71,9 +71,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False) or 0
     except (ZocosmoError, UserMistake) as error:
-        text = error.format_message() if isinstance(error, UserMistake) else str(error)
-        sys.stderr.write(f"zocosmo: {prefix}{' '.join(text.split())}\n")  # one write: ranks share stderr
-        code = 2
+        code = refuse(error, prefix)
     except KeyboardInterrupt:
         code = 130
     sys.stdout.flush()

@@ -1,10 +1,10 @@
 """zocosmo schedule: the law of matchings that mixes a graph fastest."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from rich.console import Console
 
 from zocosmo.cli.common import (
     GRAPH_HELP,
@@ -12,12 +12,13 @@ from zocosmo.cli.common import (
     app,
     as_graph,
     as_seed,
+    check_targets,
     graph_options,
     is_watched,
     output,
     print_json,
 )
-from zocosmo.cli.options import DegreeOption, JsonOption, ProbabilityOption
+from zocosmo.cli.options import DegreeOption, JsonOption, ProbabilityOption, option
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.files import write_text
 from zocosmo.graphs.edge_file import load_graph
@@ -25,30 +26,28 @@ from zocosmo.graphs.graph import GRAPHS, Graph
 
 MOST_NODES = 128
 
-GraphOption = Annotated[str | None, typer.Option(help=GRAPH_HELP)]
+GraphOption = Annotated[str | None, option(GRAPH_HELP)]
 EdgesOption = Annotated[
-    Path | None, typer.Option(help="Instead of --graph: a .csv of lines i,j or a .json list of [i, j].")
+    Path | None, option("Instead of --graph: a .csv of lines i,j or a .json list of [i, j].")
 ]
-PerOption = Annotated[str, typer.Option(help="What the best law maximises: mixing per round or per scalar.")]
-ToleranceOption = Annotated[float, typer.Option(help="Relative gap to the bound at which to stop.")]
-TotalOption = Annotated[int, typer.Option(help="Whole weights add up to this, or to a small number.")]
+PerOption = Annotated[str, option("What the best law maximises: mixing per round or per scalar.")]
 
 
 @app.command("schedule")
 def schedule_command(
     graph: GraphOption = None,
-    nodes: Annotated[int | None, typer.Option(help="Number of nodes; not needed with edges.")] = None,
+    nodes: Annotated[int | None, option("Number of nodes; not needed with edges.")] = None,
     edges: EdgesOption = None,
-    q: Annotated[int, typer.Option("--q", help="Coordinates in a support.")] = 1,
-    d: Annotated[int, typer.Option("--d", help="Dimension of the shared vector.")] = 1,
+    q: Annotated[int, option("Coordinates in a support.", "--q")] = 1,
+    d: Annotated[int, option("Dimension of the shared vector.", "--d")] = 1,
     per: PerOption = "round",
     p: ProbabilityOption = 0.4,
     degree: DegreeOption = 4,
     seed: SeedOption = "0",
-    tolerance: ToleranceOption = 1e-9,
-    total: TotalOption = 2**40,
-    figure: Annotated[Path | None, typer.Option(help="Also draw it: .svg, .png or .pdf.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the block for a config: .yaml.")] = None,
+    tolerance: Annotated[float, option("Relative gap to the bound at which to stop.")] = 1e-9,
+    total: Annotated[int, option("Whole weights add up to this, or to a small number.")] = 2**40,
+    figure: Annotated[Path | None, option("Also draw it: .svg, .png or .pdf.")] = None,
+    out: Annotated[Path | None, option("Write the block for a config: .yaml.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the law of matchings that mixes a graph fastest, and compare it with the named schedules.
@@ -61,7 +60,8 @@ def schedule_command(
     built = _graph(graph, nodes, edges, p=p, degree=degree, seed=seed)
     check_whole("the number of nodes", built.n, 2, MOST_NODES)
     entry = _entry(graph, built, p=p, degree=degree, seed=seed)
-    with _watched(built.n):
+    note = f"searching the laws of {built.n} nodes: seconds for 20, a minute or more for 50"
+    with Console(stderr=True).status(note) if is_watched() else nullcontext():
         report = schedule_report(built, entry, q=q, d=d, per=per, tolerance=tolerance, total=total)
     _show(report, figure, out, as_json)
 
@@ -70,7 +70,6 @@ def _check(
     q: int, d: int, per: str, tolerance: float, total: int, figure: Path | None, out: Path | None
 ) -> None:
     """Refuse what would otherwise fail only at the end."""
-    from zocosmo.report.figures import check_figure
     from zocosmo.report.schedule import is_config_block
 
     check_whole("--d", d, 1)
@@ -81,26 +80,11 @@ def _check(
     check_whole("--total", total, 1, 2**62)
     if not 1e-14 <= tolerance < 1:
         raise InputError(f"--tolerance lies from 1e-14 to below 1, got {tolerance:g}")
-    if figure is not None:
-        check_figure(figure)
+    check_targets(figure, out)
     if out is not None and out.suffix not in (".yaml", ".yml"):
         raise InputError(f"--out ends in .yaml, got {out.name!r}")
-    for path in (figure, out):
-        if path is not None and not path.parent.is_dir():
-            raise InputError(f"folder {path.parent} does not exist; make it first")
     if out is not None and out.exists() and not is_config_block(out):
         raise InputError(f"--out {out} holds more than a schedule; name another file, and paste from it")
-
-
-def _watched(n: int) -> AbstractContextManager[Any]:
-    """A line on stderr during the search, if stderr is a terminal."""
-    from rich.console import Console
-
-    if not is_watched():
-        return nullcontext()
-    return Console(stderr=True).status(
-        f"searching the laws of {n} nodes: seconds for 20, a minute or more for 50"
-    )
 
 
 def _graph(

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from rich.console import Console
 from rich.table import Table
 
-from zocosmo.cli.common import app, needing_llm, output, print_json, stderr_bar
-from zocosmo.cli.options import JsonOption
+from zocosmo.cli.common import app, needing_llm, print_report, stderr_bar
+from zocosmo.cli.options import JsonOption, option
 from zocosmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,15 +20,13 @@ TASKS = "qnli,boolq,mrpc,rte"
 
 @app.command()
 def screen(
-    model: Annotated[str, typer.Option(help="smollm2, a folder, or a name on the hub.")],
-    tasks: Annotated[str, typer.Option(help="Names or .yaml files, separated by commas.")] = TASKS,
-    data: Annotated[
-        str | None, typer.Option(help="Folder with TASK/validation.jsonl and train.jsonl.")
-    ] = None,
-    dtype: Annotated[str, typer.Option(help="float32, tf32, bfloat16 or float16.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ….")] = "auto",
-    max_tokens: Annotated[int, typer.Option(help="Maximum prompt length; longer ones are cut.")] = 256,
-    batch: Annotated[int, typer.Option(help="Examples per forward pass.")] = 64,
+    model: Annotated[str, option("smollm2, a folder, or a name on the hub.")],
+    tasks: Annotated[str, option("Names or .yaml files, separated by commas.")] = TASKS,
+    data: Annotated[str | None, option("Folder with TASK/validation.jsonl and train.jsonl.")] = None,
+    dtype: Annotated[str, option("float32, tf32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, option("auto, cpu, cuda, cuda:1, ….")] = "auto",
+    max_tokens: Annotated[int, option("Maximum prompt length; longer ones are cut.")] = 256,
+    batch: Annotated[int, option("Examples per forward pass.")] = 64,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate the unmodified model on whole validation sets, and choose a task by the paper's rule.
@@ -50,10 +48,9 @@ def screen(
         found = list(score_tasks(model, names, data, done=done, **given))  # type: ignore[arg-type]
     verdicts = judge(candidate for candidate, _ in found)
     scores = [each for _, each in found]
-    if as_json:
-        print_json(as_report(model, verdicts, scores))
-    else:
-        _show(verdicts, scores)
+    print_report(
+        as_report(model, verdicts, scores), as_json, lambda console: _show(verdicts, scores, console)
+    )
 
 
 def as_report(model: str, verdicts: list["ScreenedTask"], scores: list["Scores | None"]) -> dict[str, Any]:
@@ -76,28 +73,27 @@ def _selected(verdicts: list["ScreenedTask"]) -> str | None:
     return next((each.candidate.task for each in verdicts if each.selected), None)
 
 
-def _show(verdicts: list["ScreenedTask"], scores: list["Scores | None"]) -> None:
+def _show(verdicts: list["ScreenedTask"], scores: list["Scores | None"], console: Console) -> None:
     table = Table("task", "rows", "accuracy", "label loss", "verdict", box=None, pad_edge=False)
     for column in table.columns[1:4]:
         column.justify = "right"
     for each, score in zip(verdicts, scores, strict=True):
         numbers = ("–", "–") if score is None else (f"{score.accuracy:.2%}", f"{score.nll:.4f}")
         table.add_row(each.candidate.task, f"{each.candidate.rows:,}", *numbers, each.reason)
-    output().print(table)
+    console.print(table)
     chosen = _selected(verdicts)
-    print(
-        "no task is eligible; try other tasks or another model" if chosen is None else f"selected: {chosen}"
-    )
+    none = "no task is eligible; try other tasks or another model"
+    print(none if chosen is None else f"selected: {chosen}")
 
 
 @contextmanager
 def _bar() -> Iterator["Done"]:
     """A bar for each task on stderr."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     bars: dict[str, Any] = {}
-    with stderr_bar(*columns) as progress:
+    with stderr_bar("{task.description}", *columns) as progress:
 
         def done(task: str, rows: int, k: int) -> None:
             if task not in bars:

@@ -1,9 +1,11 @@
 """zocosmo run, table, figure, methods, problems, graphs: from a config to a log, tables and figures."""
 
 import inspect
+import math
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ import typer
 from rich.table import Table
 
 from zocosmo.cli.common import app, output, say, stderr_bar
-from zocosmo.cli.options import RUNS, StudyOptions, as_line, taking
+from zocosmo.cli.options import RUNS, StudyOptions, argument, as_line, option, taking
 from zocosmo.errors import InputError, check_known
 from zocosmo.files import write_text
 
@@ -20,13 +22,9 @@ if TYPE_CHECKING:
     from zocosmo.experiments.run import Tick
     from zocosmo.log import Log
 
-Study = Annotated[Path, typer.Argument(help="A config that was run, its folder, or a log file.")]
-Metric = Annotated[
-    str, typer.Option(help="objective, local, disagreement, or a problem's own such as accuracy.")
-]
-Bits = Annotated[
-    list[int] | None, typer.Option("--bits", help="Budget in bits per node; repeat for several.")
-]
+Study = Annotated[Path, argument("A config that was run, its folder, or a log file.")]
+Metric = Annotated[str, option("objective, local, disagreement, or a problem's own such as accuracy.")]
+Bits = Annotated[list[int] | None, option("Budget in bits per node; repeat for several.", "--bits")]
 
 
 @app.command()
@@ -34,21 +32,19 @@ Bits = Annotated[
 def run(
     context: typer.Context,
     options: StudyOptions,
-    processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 1,
-    states: Annotated[
-        bool, typer.Option("--states", help="Keep the last states of all nodes in states.npz.")
-    ] = False,
+    processes: Annotated[int, option("Processes that share the batches.")] = 1,
+    states: Annotated[bool, option("Keep the last states of all nodes in states.npz.", "--states")] = False,
 ) -> None:
     """Run every trial of a config and write one log.
 
     Example: zocosmo run configs/rosenbrock.yaml
     """
     from zocosmo.experiments.run import run_plan
-    from zocosmo.log import has_log
+    from zocosmo.log import logs_in
 
     plan = options.plan()
     folder = options.folder(plan)
-    finished = not options.replace and has_log(folder)
+    finished = not options.replace and bool(logs_in(folder))
     with progress(plan) as tick:
         try:
             log = run_plan(
@@ -94,14 +90,12 @@ def table(
     study: Study,
     bits: Bits = None,
     metric: Metric = "objective",
-    relative: Annotated[bool, typer.Option("--relative", help="Divide by the value at round 0.")] = False,
-    rounds: Annotated[bool, typer.Option("--rounds", help="Show completed rounds too.")] = False,
-    last: Annotated[bool, typer.Option("--last", help="At the last checkpoint, whatever its cost.")] = False,
-    against: Annotated[
-        str, typer.Option(help="A method: show paired differences from it, with intervals.")
-    ] = "",
-    fmt: Annotated[str, typer.Option("--format", help="text, markdown, csv or latex.")] = "text",
-    to: Annotated[Path | None, typer.Option(help="Write to a file instead.")] = None,
+    relative: Annotated[bool, option("Divide by the value at round 0.", "--relative")] = False,
+    rounds: Annotated[bool, option("Show completed rounds too.", "--rounds")] = False,
+    last: Annotated[bool, option("At the last checkpoint, whatever its cost.", "--last")] = False,
+    against: Annotated[str, option("A method: show paired differences from it, with intervals.")] = "",
+    fmt: Annotated[str, option("text, markdown, csv or latex.", "--format")] = "text",
+    to: Annotated[Path | None, option("Write to a file instead.")] = None,
 ) -> None:
     """Print mean ± std over seeds at each budget, one row per method.
 
@@ -129,8 +123,8 @@ def table(
 @app.command()
 def figure(
     study: Study,
-    to: Annotated[list[Path] | None, typer.Option(help="A .png, .svg or .pdf; repeat for several.")] = None,
-    x: Annotated[str, typer.Option("--x", help="bits or round.")] = "bits",
+    to: Annotated[list[Path] | None, option("A .png, .svg or .pdf; repeat for several.")] = None,
+    x: Annotated[str, option("bits or round.", "--x")] = "bits",
     metric: Metric = "objective",
     bits: Bits = None,
 ) -> None:
@@ -228,7 +222,7 @@ def summary(thing: object) -> str:
 
 def find_log(study: Path) -> "Log":
     """The log of a config, of a folder, or the file itself; budgets come from the config as it is now."""
-    from zocosmo.log import FORMATS, read_log
+    from zocosmo.log import FORMATS, logs_in, read_log
 
     if study.suffix in FORMATS:
         return read_log(study)
@@ -236,8 +230,7 @@ def find_log(study: Path) -> "Log":
     if is_config and not study.exists():
         raise InputError(f"{study}: there is no such file")
     folder = RUNS / study.stem if is_config else study
-    found = [folder / f"log{suffix}" for suffix in FORMATS if (folder / f"log{suffix}").exists()]
-    if found:
+    if found := logs_in(folder):
         log = read_log(found[0])
         return _with_budgets(study, log) if is_config else log
     unfinished = " (it was stopped; continue with --resume)" if (folder / "plan.json").exists() else ""
@@ -259,35 +252,26 @@ def _with_budgets(study: Path, log: "Log") -> "Log":
     return log._replace(header={**log.header, "config": dict(now)})
 
 
-class progress:  # noqa: N801 — used as a function
+@contextmanager
+def progress(plan: "Plan") -> Iterator["Tick"]:
     """A bar on stderr while a plan runs: node-rounds per second, best objective, bits, time left."""
+    from rich.progress import BarColumn, TimeRemainingColumn
 
-    def __init__(self, plan: "Plan") -> None:
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    rate = "{task.percentage:>3.0f} %  {task.fields[rate]} node-rounds/s"
+    values = "best {task.fields[best]}  {task.fields[bits]} bits/node  {task.fields[note]}"
+    bar = stderr_bar(plan.name, BarColumn(), rate, values, TimeRemainingColumn())
+    task = bar.add_task("run", total=plan.node_rounds, rate="–", best="–", bits="–", note="")
+    done: dict[int, int] = {}
+    best = math.inf
 
-        self._bar = stderr_bar(
-            TextColumn(plan.name),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %  {task.fields[rate]} node-rounds/s"),
-            TextColumn("best {task.fields[best]}  {task.fields[bits]} bits/node  {task.fields[note]}"),
-            TimeRemainingColumn(),
-        )
-        total = plan.node_rounds
-        self._task = self._bar.add_task("run", total=total, rate="–", best="–", bits="–", note="")
-        self._done: dict[int, int] = {}
-        self._best = float("inf")
+    def tick(now: Any) -> None:
+        nonlocal best
+        done[now.batch] = now.rounds
+        best = min(best, now.best)
+        total, elapsed = sum(done.values()), bar.tasks[0].elapsed or 0.0
+        about = {"best": f"{best:.4g}", "bits": f"{now.bits:,.0f}", "note": now.note}
+        pace = f"{total / elapsed:,.0f}" if elapsed > 0 else "–"
+        bar.update(task, completed=total, rate=pace, **about)
 
-    def __enter__(self) -> "Tick":
-        self._bar.start()
-        return self._tick
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def _tick(self, now: Any) -> None:
-        self._done[now.batch] = now.rounds
-        self._best = min(self._best, now.best)
-        done, elapsed = sum(self._done.values()), self._bar.tasks[0].elapsed or 0.0
-        rate = f"{done / elapsed:,.0f}" if elapsed > 0 else "–"
-        best, bits = f"{self._best:.4g}", f"{now.bits:,.0f}"
-        self._bar.update(self._task, completed=done, rate=rate, best=best, bits=bits, note=now.note)
+    with bar:
+        yield tick

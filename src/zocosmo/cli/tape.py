@@ -2,21 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
 from zocosmo.cli.common import (
     GRAPH_HELP,
     DOption,
     QOption,
     SeedOption,
-    app,
+    add_group,
     as_graph,
     as_numbers,
     as_seed,
     print_json,
-    show_help,
 )
-from zocosmo.cli.options import DegreeOption, ProbabilityOption
+from zocosmo.cli.options import DegreeOption, ProbabilityOption, option
 from zocosmo.core.balanced import balanced_support
 from zocosmo.core.support import SupportRule, check_size, draw_signs, draw_support
 from zocosmo.core.tape import Tape
@@ -25,15 +22,9 @@ from zocosmo.graphs.matching import SCHEDULES, matching
 
 MOST_PRINTED = 10_000_000  # coordinates or signs
 
-tape_app = typer.Typer(
-    help="What the public tape draws, as JSON.", invoke_without_command=True, rich_markup_mode=None
-)
-app.add_typer(tape_app, name="tape")
+tape_app = add_group("tape", "What the public tape draws, as JSON.")
 
-IdsOption = Annotated[str, typer.Option(help="Ids: t for a round; t,i,j for an edge; t,i for a node.")]
-
-
-tape_app.callback()(show_help)
+IdsOption = Annotated[str, option("Ids: t for a round; t,i,j for an edge; t,i for a node.")]
 
 
 @tape_app.command("support")
@@ -42,9 +33,7 @@ def tape_support(
     q: QOption,
     ids: IdsOption = "0",
     seed: SeedOption = "0",
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="Every coordinate once in d/q rounds.")
-    ] = False,
+    balanced: Annotated[bool, option("Every coordinate once in d/q rounds.", "--balanced")] = False,
 ) -> None:
     """Print the coordinates of one support.
 
@@ -72,10 +61,10 @@ def tape_signs(q: QOption, ids: IdsOption = "0", seed: SeedOption = "0") -> None
 
 @tape_app.command("matching")
 def tape_matching(
-    graph: Annotated[str, typer.Option(help=GRAPH_HELP)],
-    schedule: Annotated[str, typer.Option(help=f"{', '.join(SCHEDULES)}.")],
-    n: Annotated[int | None, typer.Option("--n", help="Number of nodes; not needed with edges.")] = None,
-    round_: Annotated[int, typer.Option("--round", help="The round t.")] = 0,
+    graph: Annotated[str, option(GRAPH_HELP)],
+    schedule: Annotated[str, option(f"{', '.join(SCHEDULES)}.")],
+    n: Annotated[int | None, option("Number of nodes; not needed with edges.", "--n")] = None,
+    round_: Annotated[int, option("The round t.", "--round")] = 0,
     p: ProbabilityOption = 0.4,
     degree: DegreeOption = 4,
     seed: SeedOption = "0",

@@ -7,7 +7,6 @@ below d (cycle walking; fewer than one in √d). A block costs O(q). docs/protoc
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -59,37 +58,27 @@ def _drawn(coins: Coins, points: Words, d: int) -> Words:
 
 def permute(points: Words, keys: Words, d: int) -> Words:
     """π(points) for the keyed permutation π of [d]; keys has shape (…, 2), points (…, any)."""
-    grid = _Grid.of(d)
+    a = math.isqrt(d - 1) + 1
+    sides = np.uint64(a), np.uint64(-(-d // a))
     k0, k1 = (np.broadcast_to(keys[..., None, half], points.shape) for half in (0, 1))
-    out = grid.shuffle(points, k0, k1)
+    out = _shuffle(points, k0, k1, *sides)
     while (outside := out >= np.uint64(d)).any():
-        out[outside] = grid.shuffle(out[outside], k0[outside], k1[outside])
+        out[outside] = _shuffle(out[outside], k0[outside], k1[outside], *sides)
     return out
 
 
-class _Grid(NamedTuple):
-    """The a × b grid that [d] is laid out on: point = left + a · right."""
-
-    a: np.uint64
-    b: np.uint64
-
-    @classmethod
-    def of(cls, d: int) -> "_Grid":
-        a = math.isqrt(d - 1) + 1
-        return cls(np.uint64(a), np.uint64(-(-d // a)))
-
-    def shuffle(self, points: Words, k0: Words, k1: Words) -> Words:
-        """One pass of the network: a bijection of the a · b points that updates the two halves in turn."""
-        right = points // self.a
-        left = points - right * self.a
-        for i in range(FEISTEL_ROUNDS):
-            tag = np.uint64(i << 32)
-            if i % 2 == 0:
-                left = (left + siphash(k0, k1, right | tag) % self.a) % self.a
-            else:
-                right = (right + siphash(k0, k1, left | tag) % self.b) % self.b
-        shuffled: Words = left + right * self.a
-        return shuffled
+def _shuffle(points: Words, k0: Words, k1: Words, a: np.uint64, b: np.uint64) -> Words:
+    """One pass of the network over an a × b grid, point = left + a · right, updating the halves in turn."""
+    right = points // a
+    left = points - right * a
+    for i in range(FEISTEL_ROUNDS):
+        tag = np.uint64(i << 32)
+        if i % 2 == 0:
+            left = (left + siphash(k0, k1, right | tag) % a) % a
+        else:
+            right = (right + siphash(k0, k1, left | tag) % b) % b
+    shuffled: Words = left + right * a
+    return shuffled
 
 
 def siphash(k0: Words, k1: Words, word: Words) -> Words:

@@ -25,10 +25,10 @@ from zocosmo.dist.place import Place
 from zocosmo.dist.ranklog import RankLog, merge
 from zocosmo.dist.rendezvous import Job
 from zocosmo.errors import InputError, ZocosmoError
-from zocosmo.experiments.folder import Columns, Folder, FolderPart
+from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.run import LogRows, Progress, Tick, make_frame
-from zocosmo.experiments.states import STATES, write_states
+from zocosmo.experiments.states import STATES, Columns, write_states
 from zocosmo.log import Log, fingerprint, make_header
 from zocosmo.sim.engine import Run
 

@@ -6,20 +6,17 @@ if it is damaged or has another stamp, its batch is run again.
 
 import json
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zocosmo.errors import FolderError, InputError
-from zocosmo.files import replace_file
-from zocosmo.log import FORMATS, Log, fingerprint, read_log, write_log
-
-Columns = dict[str, NDArray[Any]]
+from zocosmo.experiments.states import DAMAGED, Columns, load_arrays, save_arrays
+from zocosmo.files import make_folder, write_text
+from zocosmo.log import Log, fingerprint, logs_in, read_log, write_log
 
 
 class FolderPart(NamedTuple):
@@ -30,18 +27,13 @@ class FolderPart(NamedTuple):
 
     def load(self, kind: str) -> Columns | None:
         try:
-            with self._file(kind).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = dict(archive)
-        except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile):
+            arrays = load_arrays(self._file(kind))
+        except DAMAGED:
             return None
         return arrays if str(arrays.pop("stamp", "")) == self.stamp else None
 
     def save(self, kind: str, arrays: Columns) -> None:
-        def write(path: Path) -> None:
-            with path.open("wb") as file:
-                np.savez(file, allow_pickle=False, stamp=np.array(self.stamp), **arrays)
-
-        replace_file(self._file(kind), write)
+        save_arrays(self._file(kind), {"stamp": np.array(self.stamp), **arrays})
 
     def drop(self, kind: str) -> None:
         self._file(kind).unlink(missing_ok=True)
@@ -63,10 +55,7 @@ class Folder:
     @contextmanager
     def opened(self, *, resume: bool, replace_old: bool) -> Iterator[Log | None]:
         """Lock and prepare the folder; yields the log if this plan was already run here by this code."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be a folder: {error.strerror}; choose another") from None
+        make_folder(self.path)
         with _lock(self.path):
             if replace_old:
                 self._clear()
@@ -74,8 +63,7 @@ class Folder:
             if done is None:
                 self._check(resume)
                 self._parts.mkdir(exist_ok=True)
-                text = json.dumps(self.header, indent=1)
-                replace_file(self._about, lambda path: path.write_text(text, encoding="utf-8"))
+                write_text(self._about, json.dumps(self.header, indent=1))
             yield done
 
     def finish(self, log: Log) -> None:
@@ -91,21 +79,20 @@ class Folder:
 
     def _clear(self) -> None:
         shutil.rmtree(self._parts, ignore_errors=True)
-        for name in ("plan.json", *(f"log{suffix}" for suffix in FORMATS)):
-            (self.path / name).unlink(missing_ok=True)
+        for path in (self._about, *logs_in(self.path)):
+            path.unlink(missing_ok=True)
 
     def _finished(self) -> Log | None:
         """The log, in either format, and written in the one asked for."""
-        for suffix in sorted(FORMATS, key=lambda suffix: suffix != self.suffix):
-            path = self.path / f"log{suffix}"
-            if path.exists():
-                log = read_log(path)
-                _check_same(self.path, log.header, self.header)
-                if suffix != self.suffix:
-                    write_log(self.path / f"log{self.suffix}", log)
-                shutil.rmtree(self._parts, ignore_errors=True)
-                return log
-        return None
+        found, asked = logs_in(self.path), self.path / f"log{self.suffix}"
+        if not found:
+            return None
+        log = read_log(asked if asked in found else found[0])
+        _check_same(self.path, log.header, self.header)
+        if asked not in found:
+            write_log(asked, log)
+        shutil.rmtree(self._parts, ignore_errors=True)
+        return log
 
     def _check(self, resume: bool) -> None:
         """Refuse the folder of another study, and a stopped one unless it is to be resumed."""
@@ -131,9 +118,8 @@ def _check_same(folder: Path, found: dict[str, Any], ours: dict[str, Any]) -> No
     }
     for key, whose in what.items():
         if found.get(key) != ours[key]:
-            raise FolderError(
-                f"{folder} holds a study of {whose}", "choose another --out, or start over with --replace"
-            )
+            remedy = "choose another --out, or start over with --replace"
+            raise FolderError(f"{folder} holds a study of {whose}", remedy)
 
 
 @contextmanager

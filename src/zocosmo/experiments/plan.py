@@ -32,9 +32,11 @@ LARGE, MOST_BUILT = 2**16, 4096  # problems with more numbers in their states ar
 OWN_GRAPHS: dict[str, Callable[..., Graph]] = {**GRAPHS, "edges": by_edges}
 
 Spec = tuple[tuple[str, Any], ...]  # a mapping as a hashable key
+Fields = dict[str, tuple[Any, Any]]  # name → type and default; ... where it is required
 
 _built: dict[tuple[Spec, int, Seed], Problem] = {}
 
+DECAY: Fields = {"decay": (dict[str, Any], {"kind": "constant"})}
 KEYS = {
     "problem": (dict[str, Any], ...),
     "graphs": (list[dict[str, Any]], ...),
@@ -132,19 +134,13 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     settled["on_lost_peer"] = top.pop("on_lost_peer")
     settled["checkpoints"] = tuple(top["checkpoints"])
     del top["log_every" if settled["checkpoints"] else "checkpoints"]  # the log keeps the one in use
-    settled["guard"] = _guard(config, top.pop("guard"))
-    if settled["guard"] is not None:
+    settled["guard"] = None
+    if (guard := top.pop("guard")) is not None:
+        check_keys(config, ("guard",), guard, _parameters(Guard))
+        settled["guard"] = at(config, ("guard",), Guard, **guard)
         top["guard"] = dataclasses.asdict(settled["guard"])
     trials = tuple(_trials(config, top))
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
-
-
-def _guard(config: Config, given: dict[str, float] | None) -> Guard | None:
-    """The guard of the step size, if the plan has one."""
-    if given is None:
-        return None
-    check_keys(config, ("guard",), given, _parameters(Guard))
-    return cast("Guard", at(config, ("guard",), Guard, **given))
 
 
 def _check_top(config: Config, top: dict[str, Any]) -> None:
@@ -241,9 +237,8 @@ def _check_apart(config: Config, places: Sequence[Where], names: Sequence[Any]) 
 
 
 def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Spec]]:
-    builder = _pick(config, where, given, "graph", OWN_GRAPHS)
-    fields = {**_parameters(builder), "kind": (str, ...), "schedule": (Literal[("auto", *SCHEDULES)], "auto")}
-    check_keys(config, where, given, fields)
+    by_name: Fields = {"schedule": (Literal[("auto", *SCHEDULES)], "auto")}
+    builder, fields = _pick(config, where, given, "graph", OWN_GRAPHS, by_name)
     if "seed" in fields:
         fields["seed"] = (int | str | None, None)  # None: a graph for each seed of the study
     for chosen in choices(config, where, given):
@@ -255,7 +250,7 @@ def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, S
         if builder is by_edges:
             spec["n"] = at(config, where, by_edges, spec["edges"], spec["n"]).n
         at(config, (*where, "n"), check_whole, "n", spec["n"], 1, MOST_NODES)
-        yield where, _spec(spec)
+        yield where, tuple(spec.items())
 
 
 def _listing(config: Config, where: Where, given: Any) -> Listing | None:
@@ -276,20 +271,17 @@ def graph_entry(spec: Spec) -> dict[str, Any]:
 
 def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict[str, Any]) -> Iterator[Spec]:
     """The study's problem with the changes of one method, written at `where`."""
-    builder = _pick(config, ("problem",), given, "problem", PROBLEMS)
-    fields = {**_parameters(builder), "kind": (str, ...)}
-    check_keys(config, ("problem",), given, fields)
+    _, fields = _pick(config, ("problem",), given, "problem", PROBLEMS)
     check_keys(config, where, changes, fields)
     if changes.get("kind", given["kind"]) != given["kind"]:
         raise config.fail((*where, "kind"), "a method may change parameters of the problem, not its kind")
     for chosen in choices(config, where if changes else ("problem",), {**given, **changes}):
-        yield _spec(check_fields(config, where if changes else ("problem",), chosen, fields))
+        yield tuple(check_fields(config, where if changes else ("problem",), chosen, fields).items())
 
 
 def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Method, dict[str, Any], str]]:
-    kind = _pick(config, where, given, "method", METHODS)
-    fields = {**method_fields(kind), "kind": (str, ...), "label": (str, ""), "problem": (dict[str, Any], {})}
-    check_keys(config, where, given, fields)
+    more = {**DECAY, "label": (str, ""), "problem": (dict[str, Any], {})}
+    kind, fields = _pick(config, where, given, "method", METHODS, more)
     for chosen in choices(config, where, given):
         checked = check_fields(config, where, chosen, fields)
         checked["decay"] = _decay(config, (*where, "decay"), checked["decay"])
@@ -299,43 +291,40 @@ def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, 
             yield where, dataclasses.replace(method, codec=each), changes, named
 
 
-def method_fields(kind: type[Method]) -> dict[str, tuple[Any, Any]]:
+def method_fields(kind: type[Method]) -> Fields:
     """Parameters of a method: name → type and default."""
-    return {**_parameters(kind), "decay": (dict[str, Any], {"kind": "constant"})}
+    return _parameters(kind) | DECAY
 
 
 def _decay(config: Config, where: Where, given: dict[str, Any]) -> Any:
-    kind = _pick(config, where, given, "decay", DECAYS)
-    fields = _parameters(kind)
-    check_keys(config, where, given, {**fields, "kind": (str, ...)})
-    checked = check_fields(config, where, {k: v for k, v in given.items() if k != "kind"}, fields)
+    kind, fields = _pick(config, where, given, "decay", DECAYS)
+    checked = check_fields(config, where, given, fields)
+    del checked["kind"]
     return at(config, where, kind, **checked)
 
 
-def _pick(config: Config, where: Where, given: Any, what: str, table: Mapping[str, Any]) -> Any:
-    """The entry of the table that a mapping selects by its `kind`."""
+def _pick(
+    config: Config, where: Where, given: Any, what: str, table: Mapping[str, Any], more: Fields | None = None
+) -> tuple[Any, Fields]:
+    """The entry of the table that a mapping selects by its `kind`, and the only fields that it may set:
+    the parameters of that entry, and `more`."""
     if not isinstance(given, dict) or "kind" not in given:
         raise config.fail(where, f"a {what} is a mapping with a kind: {', '.join(table)}; got {given!r}")
     if not isinstance(given["kind"], str) or given["kind"] not in table:
         raise config.fail(
             (*where, "kind"), f"unknown {what} {given['kind']!r}; choose from {', '.join(table)}"
         )
-    return table[given["kind"]]
+    builder = table[given["kind"]]
+    fields = {**_parameters(builder), "kind": (str, ...), **(more or {})}
+    check_keys(config, where, given, fields)
+    return builder, fields
 
 
-def _parameters(builder: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+def _parameters(builder: Callable[..., Any]) -> Fields:
     """Parameters that a config may set: name → type and default. `n` and `seed` of a problem are not set."""
     hidden = ("n", "seed") if builder in PROBLEMS.values() else ()
-    given = inspect.signature(builder).parameters.values()
-    return {
-        p.name: (p.annotation, ... if p.default is p.empty else p.default)
-        for p in given
-        if p.name not in hidden
-    }
-
-
-def _spec(given: Mapping[str, Any]) -> Spec:
-    return tuple(given.items())
+    given = [p for p in inspect.signature(builder).parameters.values() if p.name not in hidden]
+    return {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in given}
 
 
 def _described(method: Method) -> dict[str, Any]:

@@ -5,18 +5,19 @@ Whatever stops a study, what is on disk is whole, and a resumed study ends in th
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from zocosmo.errors import InputError
-from zocosmo.experiments.folder import Columns, Folder, FolderPart
+from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
-from zocosmo.experiments.states import STATES, write_states
+from zocosmo.experiments.states import STATES, Columns, write_states
 from zocosmo.log import Log, make_header
 from zocosmo.rounds.checkpoint import ENDS, Checkpoint
 from zocosmo.sim.engine import Simulation, method_key, problem_key
@@ -63,7 +64,7 @@ def run_plan(
     """
     if watch is not None and processes > 1:
         raise InputError(f"only one process can be watched, got processes = {processes}")
-    header, tell = make_header(plan.config, plan.fingerprint), tick or (lambda progress: None)
+    header, tell = make_header(plan.config, plan.fingerprint), tick or unwatched
     batches = list(make_batches(plan))
     if out is None:
         return Log(make_frame(plan, _run_batches(plan, batches, None, processes, tell, watch=watch)), header)
@@ -82,6 +83,10 @@ def run_plan(
         log = Log(make_frame(plan, columns), header)
         folder.finish(log)
     return log
+
+
+def unwatched(progress: Progress) -> None:
+    """The Tick of a study without progress reports."""
 
 
 def clear_folder(out: Path) -> None:
@@ -229,29 +234,29 @@ class LogRows:
         keep = now.alive[self._paths]
         path = self._paths[keep]
         codecs = [codec for codec, kept in zip(self._codecs, keep, strict=True) if kept]
-        bits = np.array(
-            [now.bits[codec][k] for codec, k in zip(codecs, path, strict=True)], np.int64
-        ).reshape(-1, len(KINDS))
+
+        def by_trial(table: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
+            """Columns of a table by codec and run: each trial has its own codec."""
+            rows = [table[codec][k] for codec, k in zip(codecs, path, strict=True)]
+            return dict(zip(kinds, np.array(rows, np.int64).reshape(-1, len(kinds)).T, strict=True))
+
+        bits = by_trial(now.bits, KINDS)
         measured = {
             "objective": now.objective,
             "local": now.local,
             "disagreement": now.disagreement,
             **now.extra,
         }
-        ends = {}
-        if now.served is not None:  # each trial by its own codec
-            served = [now.served[codec][k] for codec, k in zip(codecs, path, strict=True)]
-            ends = dict(zip(ENDS, np.array(served, np.int64).reshape(-1, 2).T, strict=True))
         self._parts.append(
             {
                 "trial": self._numbers[keep],
                 "round": np.full(len(path), now.round),
-                "bits": bits[:, :3].sum(axis=1) / self._n,
-                **{kind: bits[:, k] for k, kind in enumerate(KINDS)},
+                "bits": sum(bits[kind] for kind in KINDS[:3]) / self._n,
+                **bits,
                 "queries": now.queries[path],
                 "stages": now.stages[path],
                 **{name: np.asarray(column)[path] for name, column in measured.items()},
-                **ends,
+                **({} if now.served is None else by_trial(now.served, ENDS)),
                 "diverged": now.diverged[path],
             }
         )
@@ -282,23 +287,13 @@ def _run_batches(
             for k, trials in enumerate(batches)
         ]
     columns: list[Columns] = [{} for _ in batches]
-    tasks = [
-        (plan, [trial.number for trial in trials], k, parts[k], states) for k, trials in enumerate(batches)
-    ]
-    for k, found in in_processes(run_numbers, tasks, processes):
+    tasks = [(plan, trials, k, parts[k], unwatched) for k, trials in enumerate(batches)]
+    for k, found in in_processes(partial(run_batch, states=states), tasks, processes):
         columns[k] = found
         nodes = sum(trial.graph_of().n for trial in batches[k])
         best = float(np.nanmin(found["objective"], initial=math.inf))
         tick(Progress(k, plan.last * nodes, best, float(found["bits"].max())))
     return columns
-
-
-def run_numbers(
-    plan: Plan, numbers: Sequence[int], number: int, part: FolderPart | None, states: bool = False
-) -> Columns:
-    """`run_batch` for another process, which gets numbers and looks the trials up."""
-    trials = [plan.trials[k] for k in numbers]
-    return run_batch(plan, trials, number, part, lambda progress: None, states=states)
 
 
 def make_frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":

@@ -36,18 +36,15 @@ def slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> It
         yield Slot(slice(None) if whole else rows, source, weight.astype(dtype)[:, None])
 
 
-def _heard(graph: Graph, peers_only: bool) -> list[tuple[Index, Index, Values]]:
+def _heard(graph: Graph, peers_only: bool) -> list[tuple[Values, ...]]:
     """By position k: the nodes that hear a k-th, that k-th, and its weight."""
     weights = metropolis(graph)
     by_edge = dict(zip(graph.edges, weights.edge.tolist(), strict=True))
-    columns: list[tuple[list[int], list[int], list[float]]] = []
+    columns: list[list[tuple[int, int, float]]] = []
     for i, peers in enumerate(graph.neighbours):
         for k, j in enumerate(peers if peers_only else sorted((i, *peers))):
             if k == len(columns):
-                columns.append(([], [], []))
+                columns.append([])
             weight = float(weights.own[i]) if i == j else by_edge[min(i, j), max(i, j)]
-            rows, source, weight_column = columns[k]
-            rows.append(i)
-            source.append(j)
-            weight_column.append(weight)
-    return [(np.array(rows), np.array(source), np.array(weight)) for rows, source, weight in columns]
+            columns[k].append((i, j, weight))
+    return [tuple(map(np.array, zip(*column, strict=True))) for column in columns]

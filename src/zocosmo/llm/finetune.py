@@ -19,7 +19,7 @@ from zocosmo.files import write_text
 from zocosmo.llm.adapters import Adapter
 from zocosmo.llm.recipe import as_yaml, resolved, subject_of
 from zocosmo.llm.subject import Subject
-from zocosmo.log import Log, has_log
+from zocosmo.log import Log, logs_in
 from zocosmo.sim import Checkpoint, Simulation
 
 CONFIG = "config.yaml"
@@ -54,7 +54,7 @@ def finetune(
     checkpoints. `out`/config.yaml is the plan as it was run, for `zocosmo run` and `launch`.
     """
     subject = subject_of(plan)
-    if replace_old or not has_log(out):
+    if replace_old or not logs_in(out):
         _ = subject.validation, subject.backbone  # refuse what is wrong with them before a folder is made
     adapters = Adapters(out, subject, as_yaml(resolved(plan)), see or (lambda now: None))
     try:

@@ -54,7 +54,7 @@ class Query(NamedTuple):
 
     def shift(self) -> Values:
         """μ ε on the support, in the type of the states."""
-        shift: Values = np.asarray(self.mu, self.x.dtype) * self.u.signs.astype(self.x.dtype, copy=False)
+        shift: Values = np.asarray(self.mu, self.x.dtype) * self.u.entries.astype(self.x.dtype, copy=False)
         return shift
 
     def evaluations(self) -> int:
@@ -227,7 +227,7 @@ def ask_slopes(oracle: Callable[..., Values], query: Query, t: int) -> Values:
 
 def estimate(u: Direction, slope: Values) -> Values:
     """The q values of ĝ on S:  (d/q) · slope · ε   [eq:theory_estimator]"""
-    g: Values = (u.d / u.q * slope) * u.signs.astype(slope.dtype, copy=False)
+    g: Values = (u.d / u.q * slope) * u.entries.astype(slope.dtype, copy=False)
     return g
 
 

@@ -248,7 +248,7 @@ def test_directions_on_one_support_share_its_index_and_places():
     u = draw_direction(Tape(0), np.arange(3), d=20, q=4)
     x = np.arange(60.0).reshape(3, 20)
     values = u.restrict(x)
-    v = u.with_signs(-u.signs)
+    v = u.with_entries(-u.signs)
     assert v.index is u.index
     assert v._flat(x) is u._flat(x) is u.pick(lambda rows: rows)._flat(x)
     assert np.array_equal(v.restrict(x), values)

@@ -1,4 +1,4 @@
-"""Supports and directions: the coordinates a round touches, and the signs on them."""
+"""Supports and directions: the coordinates a round touches, and the entries on them."""
 
 import math
 from collections.abc import Callable
@@ -136,32 +136,39 @@ class Support:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Direction(Support):
-    """u = Pε: a support with a sign on each of its coordinates."""
+    """u = Pε: a support with an entry on each of its coordinates, a sign unless a method draws normals."""
 
-    signs: NDArray[Any]  # ±1, as int8 when drawn
+    entries: NDArray[Any]  # signs as int8 when drawn
+
+    @property
+    def signs(self) -> NDArray[Any]:
+        """The entries of a direction of signs, ±1."""
+        return self.entries
 
     def shift(self, x: Values, by: float, *, out: Values | None = None) -> Values:
         """x + by · u; with out=x in place, touching q entries"""
-        shifted: Values = self.put(x, self.restrict(x) + by * self.signs.astype(x.dtype), out=out)
+        shifted: Values = self.put(x, self.restrict(x) + by * self.entries.astype(x.dtype), out=out)
         return shifted
 
     @classmethod
-    def unchecked(cls, index: Index, d: int, signs: NDArray[Any], key: Key | None = None) -> "Direction":
+    def unchecked(cls, index: Index, d: int, entries: NDArray[Any], key: Key | None = None) -> "Direction":
         """From an index that was checked before, alone or as part of another."""
-        return cls(index, d, signs, key=key, _check=False)
+        return cls(index, d, entries, key=key, _check=False)
 
     def keyed(self, key: Key | None) -> "Direction":
         """The same direction under a key."""
-        return Direction(self.index, self.d, self.signs, key=key, _places=self._places, _check=False)
+        return Direction(self.index, self.d, self.entries, key=key, _places=self._places, _check=False)
 
-    def with_signs(self, signs: NDArray[Any]) -> "Direction":
-        """Other signs on the same support: nothing is copied, checked or located again."""
-        return Direction(self.index, self.d, signs, _places=self._places, _check=False)
+    def with_entries(self, entries: NDArray[Any]) -> "Direction":
+        """Other entries on the same support: nothing is copied, checked or located again."""
+        return Direction(self.index, self.d, entries, _places=self._places, _check=False)
 
     def pick(self, change: Callable[[Values], Values]) -> "Direction":
         """The directions that `change` picks from the leading axes, unchecked."""
-        index, signs = change(self.index), change(self.signs)
-        return self.with_signs(signs) if index is self.index else Direction.unchecked(index, self.d, signs)
+        index, entries = change(self.index), change(self.entries)
+        return (
+            self.with_entries(entries) if index is self.index else Direction.unchecked(index, self.d, entries)
+        )
 
 
 def same_draw(one: Support, other: Support) -> bool:

@@ -112,7 +112,7 @@ class Draw:
     def of_type(self, dtype: np.dtype[Any]) -> Self:
         """This draw with the signs of its directions in the type of the states."""
         done = {
-            id(part): part.with_signs(part.signs.astype(dtype))
+            id(part): part.with_entries(part.entries.astype(dtype))
             for part in vars(self).values()
             if isinstance(part, Direction)
         }
@@ -131,8 +131,8 @@ class Draw:
 def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values], key: Key | None) -> Any:
     first = parts[0]
     if isinstance(first, Direction):
-        index, signs = how([u.index for u in parts]), how([u.signs for u in parts])
-        return Direction.unchecked(index, first.d, signs, key)
+        index, entries = how([u.index for u in parts]), how([u.entries for u in parts])
+        return Direction.unchecked(index, first.d, entries, key)
     if isinstance(first, tuple):
         keys = (key and (*key, k) for k in range(len(first)))
         return tuple(

@@ -135,4 +135,4 @@ class DeComFL(Federated):
 
 def directions_of(draw: Draw, x: Values) -> Values:
     """The directions of a round in the type of x, (…, KP, d)."""
-    return draw.u.signs[..., 0, :].astype(x.dtype, copy=False)
+    return draw.u.entries[..., 0, :].astype(x.dtype, copy=False)

@@ -82,10 +82,10 @@ class FedKSeed(Federated):
             u = chosen(draw.u, choice[..., k])
             slope = yield Query(x, (u,), self.mu, active)
             slopes.append(slope if active is None else np.where(active[..., None], slope, 0))
-            x = x - eta * slopes[k] * u.signs
+            x = x - eta * slopes[k] * u.entries
         told = channel.up(np.concatenate(slopes, axis=-1), active, of=K)
         a = a + eta * (by_candidate(told, choice, K) / M)
-        walk = weighted_sum(channel.as_read(a), draw.u.signs.swapaxes(-3, -2))
+        walk = weighted_sum(channel.as_read(a), draw.u.entries.swapaxes(-3, -2))
         return FedKSeedState(x, x0, walk, a)
 
 

@@ -39,5 +39,5 @@ class FeedSign(Method):
         votes = channel.up(np.where(slope < 0, -1, 1).astype(x.dtype), price="votes")
         total = votes.sum(axis=-2, keepdims=True)  # sums of ±1 are exact in any order
         vote = channel.down(np.where(total < 0, -1, 1).astype(x.dtype), price="votes")
-        x -= self.eta_at(t) * (vote * u.signs.astype(x.dtype, copy=False))
+        x -= self.eta_at(t) * (vote * u.entries.astype(x.dtype, copy=False))
         return State(x)

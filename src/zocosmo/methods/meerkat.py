@@ -63,7 +63,7 @@ class Meerkat(Federated, Compressed):
             return (yield from self._calibrate(state, draw, channel))
         x, support = state
         K, eta = self.local_steps, self.eta_at(t)
-        z = [Direction(support, draw.u.d, draw.one(k).signs) for k in range(K)]
+        z = [Direction(support, draw.u.d, draw.one(k).entries) for k in range(K)]
         y, slopes = x, []
         for k in range(K):
             slopes.append((yield Query(y, (z[k],), self.mu, draw.active)))
@@ -83,7 +83,7 @@ class Meerkat(Federated, Compressed):
         s = average(told, draw.active)
         g = np.zeros_like(state.x[..., :1, :])
         for k in range(C):
-            g += s[..., k, None] * draw.one(k).signs
+            g += s[..., k, None] * draw.one(k).entries
         support, _ = top_q(g / C, self.q)
         channel.charge(self.q, up=False, price="coordinates")
         return MeerkatState(state.x, support)
@@ -91,5 +91,5 @@ class Meerkat(Federated, Compressed):
 
 def along(x: Values, u: Direction, by: Values) -> Values:
     """x − by · u, as a new array"""
-    moved: Values = u.put(x, u.restrict(x) - by * u.signs.astype(x.dtype, copy=False))
+    moved: Values = u.put(x, u.restrict(x) - by * u.entries.astype(x.dtype, copy=False))
     return moved

@@ -34,5 +34,5 @@ class SeedFlood(Flooding):
         x, u = state.x, draw.u
         slope = yield Query(x, (u,), self.mu)
         s = channel.everyone(slope, over="flood")
-        x -= (self.eta_at(t) / s.shape[-2]) * weighted_sum(s[..., 0], draw.everyone.signs)[..., None, :]
+        x -= (self.eta_at(t) / s.shape[-2]) * weighted_sum(s[..., 0], draw.everyone.entries)[..., None, :]
         return State(x)

@@ -53,7 +53,7 @@ class SparseMezo(Alone):
     def draw(self, world: World, tape: Tape, t: Rounds) -> SparseMezoDraw:
         u = own_normals(world, tape, t)
         sizes = np.array([rows * cols for rows, cols in shapes_of(world)])
-        return SparseMezoDraw(u, np.broadcast_to(sizes, (*u.signs.shape[:-2], len(sizes))))
+        return SparseMezoDraw(u, np.broadcast_to(sizes, (*u.entries.shape[:-2], len(sizes))))
 
     def step(self, t: int, state: SparseMezoState, draw: SparseMezoDraw, channel: Channel) -> Step:
         x, bound = state
@@ -61,7 +61,7 @@ class SparseMezo(Alone):
             sizes = draw.sizes.reshape(-1, draw.sizes.shape[-1])[0].tolist()
             bound = bounds(x, sizes, self.sparsity)
         small = np.abs(x) <= bound
-        z = Direction(draw.u.index, draw.u.d, np.where(small, draw.u.signs, x.dtype.type(0)))
+        z = Direction(draw.u.index, draw.u.d, np.where(small, draw.u.entries, x.dtype.type(0)))
         s = yield Query(x, (z,), self.mu)
         x -= self.eta_at(t) * estimate(z, s)
         return SparseMezoState(x, bound)

@@ -326,7 +326,7 @@ class TorchChannel(Channel):
         values = letters.values[row]
         carries = self._layout(values.size).field.carries
         if carries == "index" and index is None:
-            raise SupportMismatch(f"codec {self.codec!r} sends coordinates; mix(values, support) needs them")
+            raise SupportMismatch(f"codec {self.codec!r} sends coordinates; call mix(values, support)")
         scale = b"" if letters.scale is None else self.wire.pack_scale(letters.scale[row])
         return Message(values, index if carries == "index" else None, seed, scale)
 

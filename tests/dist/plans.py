@@ -1,6 +1,9 @@
 """Plans that cover what the runtime must do as the simulator does it: methods, codecs, graphs, wires."""
 
 import json
+from dataclasses import fields
+
+from zocosmo.methods import METHODS
 
 KEY = "5a" * 32
 STEP = {"eta": 0.015625, "mu": 0.0009765625}
@@ -33,6 +36,18 @@ ONE_EACH = [
     {"kind": "subcge", **STEP, "rank": 3, "refresh": 2},
 ]
 TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
+APART = {each["kind"] for each in (*EVERY, *TO_ALL)} | {
+    "mezo",
+    "sparse_mezo",
+    "subzero",
+}  # these send nothing
+NEW = [  # methods of peers that no line above names, with what they take of q
+    {"kind": kind, **{key: value for key, value in SPARSE.items() if key in {f.name for f in fields(method)}}}
+    for kind, method in METHODS.items()
+    if kind not in APART and not method.server
+]
+EVERY += NEW
+ONE_EACH += NEW
 
 QUADRATIC = {"kind": "quadratic", "d": 12, "omega": 0.5, "zeta": 1.0, "sigma": 0.25}
 ROSENBROCK = {"kind": "rosenbrock", "d": 12}

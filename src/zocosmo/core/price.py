@@ -47,7 +47,7 @@ def votes(d: int, q: int, value: ValueType = F32) -> Bits:
 
 def scaled_signs(d: int, q: int, value: ValueType = F32) -> Bits:
     """q signs of one bit each, and one value that scales them all"""
-    return Bits(values=q + value.bits).padded()
+    return Bits(values=q + value.bits, control=value.scale_bits).padded()
 
 
 PRICES: dict[str, Price] = {

@@ -134,15 +134,16 @@ class Channel(ABC):
         A node that is its own partner gets its own values back, and nothing is charged.
         """
         self._traffic.paired(MessageKind(y.shape[-1]), partners)
-        letters, source = self._encode(y), (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
+        letters, source = self._encode(y), partners.reshape(-1)
+        if len(self.graphs) > 1:
+            source = (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
         theirs = self._decode(self._swap(letters, source, u), source, y).reshape(y.shape)
-        half = y.dtype.type(0.5)
         mixed: Values
         if self.wire.is_lossless(y.dtype):
             mixed = y + theirs
-            mixed *= half
+            mixed *= 0.5
         else:
-            mixed = y + half * (theirs - self._decode_own(letters, y).reshape(y.shape))
+            mixed = y + y.dtype.type(0.5) * (theirs - self._decode_own(letters, y).reshape(y.shape))
         return mixed
 
     # To everyone

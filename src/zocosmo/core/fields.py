@@ -18,7 +18,7 @@ Index = NDArray[np.int64]
 Flags = NDArray[np.uint8]  # one bit in each entry
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Message:
     """What crosses a link: values in the order of their support, and what the codec sends with them."""
 
@@ -28,9 +28,9 @@ class Message:
     scale: bytes = b""  # if the wire sends a scale
 
     def __post_init__(self) -> None:
-        for name, given in (("values", self.values), ("index", self.index)):
-            if type(given) is not np.ndarray and given is not None:
-                object.__setattr__(self, name, np.asarray(given))
+        self.values = np.asarray(self.values)
+        if self.index is not None:
+            self.index = np.asarray(self.index)
 
 
 class Field:

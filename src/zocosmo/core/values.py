@@ -5,6 +5,7 @@ so the receiver decodes exactly what was sent.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,17 @@ class ValueType:
 
     def pack(self, values: Values) -> bytes:
         """The values in order, little-endian."""
-        return self._checked(values).astype(self._wire_dtype(), copy=False).tobytes()
+        return self._checked(values).astype(self._wire_dtype, copy=False).tobytes()
 
     def unpack(self, data: bytes | memoryview, count: int) -> Values:
         """The `count` values of `pack`, bit for bit, read-only; a writable buffer is copied."""
-        values = np.frombuffer(data, self._wire_dtype())
+        values = np.frombuffer(data, self._wire_dtype)
         if values.flags.writeable:
             values = values.copy()
             values.setflags(write=False)
         return values
 
+    @cached_property
     def _wire_dtype(self) -> np.dtype[Any]:
         return self.dtype.newbyteorder("<")
 

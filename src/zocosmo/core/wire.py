@@ -103,8 +103,10 @@ class FloatWire(Wire):
         return Letters(self.value.round(values))
 
     def decode(self, letters: Letters, envelope: Envelope, *, dtype: DTypeLike, own: Values | None) -> Values:
+        if letters.values.dtype == dtype:
+            return letters.values
         with np.errstate(over="ignore", invalid="ignore"):
-            return letters.values.astype(dtype, copy=False)
+            return letters.values.astype(dtype)
 
 
 WIRES: dict[str, Wire] = {

@@ -307,15 +307,18 @@ class TorchChannel(Channel):
 
     def _accept(self, data: bytes | memoryview, each: Awaited, peer: int) -> Message:
         """The awaited message, or an error that says what came instead."""
-        line, what = self._lines[peer], f"message from node {each.origin} in round {self.t}"
+        line = self._lines[peer]
         message = line.unframe(data, self._header(each.origin, each.size, line.received), self.d)
+        index, seed, why = message.index, message.seed, ""
         if not np.isfinite(message.values).all():
-            raise NonFiniteMessage(f"{what} has values that are not finite; the run diverges: lower eta")
-        if message.seed is not None and message.seed != each.origin:
-            raise SupportMismatch(f"{what} has the seed of node {message.seed}; compare manifests")
-        named = message.index is not None and each.places is not None
-        if named and not np.array_equal(message.index, each.places):  # type: ignore[arg-type]
-            raise SupportMismatch(f"{what} is on other coordinates than the tape says; compare manifests")
+            why = "has values that are not finite; the run diverges: lower eta"
+            raise NonFiniteMessage(f"message from node {each.origin} in round {self.t} {why}")
+        if seed is not None and seed != each.origin:
+            why = f"has the seed of node {seed}; compare manifests"
+        elif index is not None and each.places is not None and not np.array_equal(index, each.places):
+            why = "is on other coordinates than the tape says; compare manifests"
+        if why:
+            raise SupportMismatch(f"message from node {each.origin} in round {self.t} {why}")
         return message
 
     def _header(self, origin: int, size: int, sequence: int) -> Header:

@@ -9,7 +9,7 @@ from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.message import CODECS
 from zocosmo.core.payload import Bits
 from zocosmo.core.values import F64
-from zocosmo.core.wire import WIRES
+from zocosmo.core.wires import WIRES
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import complete, erdos_renyi, grid, path, ring, star
 from zocosmo.graphs.weights import metropolis

@@ -7,29 +7,34 @@ the same bits.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from zocosmo.coarse import Coarse
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.ledger import Ledger
+from zocosmo.core.message import CODECS
+from zocosmo.core.modulo import Modulo
 from zocosmo.core.payload import Bits
 from zocosmo.core.price import PRICES
 from zocosmo.core.support import Support
 from zocosmo.core.tape import Tape
-from zocosmo.core.wire import WIRES, Envelope, Letters, check_wire
+from zocosmo.core.wire import Envelope, Letters
+from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import GraphError, InputError
 from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot, slots
-from zocosmo.traffic import MessageKind, Route, Traffic
+from zocosmo.traffic import Link, MessageKind, Route, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Arrays = dict[str, NDArray[Any]]
 
 
 class Channel(ABC):
@@ -40,6 +45,8 @@ class Channel(ABC):
     Methods with a `server` have node n, with a link to it and one from it for every node. `overheard` charges
     a node that is alone as if one peer listened.
     """
+
+    sees_all: ClassVar[bool] = False  # all nodes are in this memory
 
     def __init__(
         self,
@@ -60,6 +67,7 @@ class Channel(ABC):
         self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
         self.tape, self.has_server, self.codecs = tape, server, tuple(codecs)
         self.at_most = False  # charge messages of private sizes at the longest they may be
+        self.lost: Mapping[int, Collection[Link]] = {}  # by round: links whose messages do not arrive
         charged = (complete(2),) if overheard else self.graphs
         links = sorted({link for graph in set(charged) for link in graph.links if link[0] < self.n})
         if server:
@@ -68,6 +76,7 @@ class Channel(ABC):
             )
         self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
         self._traffic = Traffic(charged, links, nodes)
+        self.coarse = Coarse(self, self.wire, links) if isinstance(self.wire, Modulo) else None
         self._made: dict[bool, tuple[Slot, ...]] = {}
         self._first = np.arange(len(self.graphs))[:, None] * self.n  # the row of node 0 in each run
         self._senders = (self._first + self.nodes).reshape(-1)
@@ -78,13 +87,19 @@ class Channel(ABC):
 
     # To all neighbours
 
-    def mix(self, y: Values, u: Support | None = None, *, price: str = "") -> Values:
+    def mix(
+        self, y: Values, u: Support | None = None, *, price: str = "", held: Values | None = None
+    ) -> Values:
         """Σ_j w_ij y_j, as y_i + Σ_j w_ij (Q(y_j) − Q(y_i)) with Q the wire.
 
         In this form values that agree stay as they are to the bit, and, W being symmetric, the average is
         kept for any Q. `u` is the support that the values are on; a codec that names coordinates needs it.
+        `held` is what nodes had there before their step: a wire of a few bits is read against it, and the
+        caller must `settle` afterwards.
         """
         self._traffic.routed(MessageKind(y.shape[-1], price))
+        if self.coarse is not None:
+            return self.coarse.mix(y, held, u, None)
         letters, out = self._encode(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), self._decode_own(letters, y)
         for slot, theirs in self._neighbours(letters, y, u):
@@ -128,15 +143,17 @@ class Channel(ABC):
 
     # To a partner
 
-    def mix_pairs(self, y: Values, partners: Partners, u: Support | None = None) -> Values:
+    def mix_pairs(
+        self, y: Values, partners: Partners, u: Support | None = None, *, held: Values | None = None
+    ) -> Values:
         """(y_i + y_j) / 2 at both ends of each pair; over a lossy wire y_i + ½ (Q(y_j) − Q(y_i)).
 
-        A node that is its own partner gets its own values back, and nothing is charged.
+        A node that is its own partner gets its own values back, and nothing is charged. `held` as in `mix`.
         """
         self._traffic.paired(MessageKind(y.shape[-1]), partners)
-        letters, source = self._encode(y), partners.reshape(-1)
-        if len(self.graphs) > 1:
-            source = (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
+        if self.coarse is not None:
+            return self.coarse.mix(y, held, u, partners)
+        letters, source = self._encode(y), self._rows_of(partners)
         theirs = self._decode(self._swap(letters, source, u), source, y).reshape(y.shape)
         mixed: Values
         if self.wire.is_lossless(y.dtype):
@@ -145,6 +162,25 @@ class Channel(ABC):
         else:
             mixed = y + y.dtype.type(0.5) * (theirs - self._decode_own(letters, y).reshape(y.shape))
         return mixed
+
+    # Over wires of a few bits
+
+    def settle(self, x: Any) -> Any:
+        """x less the exchanges that a peer did not complete; in place where x is an array."""
+        return x if self.coarse is None else self.coarse.settle(x)
+
+    def tally(self) -> dict[str, Index]:
+        """What went wrong on links so far, by name and (run, node here); empty for wires of floats."""
+        return {} if self.coarse is None else self.coarse.tally()
+
+    def arrays(self) -> Arrays:
+        """What the ends of links remember, for an exact resume."""
+        return {} if self.coarse is None else self.coarse.memory.arrays()
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `arrays` returned."""
+        if self.coarse is not None:
+            self.coarse.memory.restore(arrays)
 
     # To everyone
 
@@ -254,6 +290,8 @@ class Channel(ABC):
 
     def _price(self, kind: MessageKind, codec: str) -> Bits:
         size, price, of = kind[:3]
+        if kind.rest is not None:
+            return CODECS["values"].bits(self.d, size, kind.rest).plus(self.framing)
         named = price or codec
         if size == self.d and not (price or of) and codec != "seed_scalar":
             named = "dense"  # all d: no index
@@ -281,7 +319,7 @@ class Channel(ABC):
     # Writing and reading letters
 
     def _envelope(self, rows: Index) -> Envelope:
-        return Envelope(self.t, rows, self.n, self.tape)
+        return Envelope(self.t, rows, self.n, self.tape, None if self.coarse is None else self.coarse.noise)
 
     def _encode(self, values: Values) -> Letters:
         """What the nodes here write, one row a node."""
@@ -303,6 +341,12 @@ class Channel(ABC):
         for slot, theirs in self._hear(letters, u, everyone, True):
             yield slot, self._decode(theirs, slot.source, values, slot.rows)
 
+    def _rows_of(self, partners: Partners) -> Index:
+        """Partners as rows, run · n + node."""
+        if len(self.graphs) == 1:
+            return partners.reshape(-1)
+        return (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
+
     def _slots(self, peers_only: bool) -> tuple[Slot, ...]:
         """Built when first mixed: matchings never need them."""
         if peers_only not in self._made:
@@ -311,6 +355,14 @@ class Channel(ABC):
 
     def _build_slots(self, peers_only: bool) -> Iterator[Slot]:
         return slots(self.graphs, self.dtype, peers_only)
+
+    def counts_of(self, peers: Index, back: Index, letters: Letters) -> Values:
+        """How many exchanges peers have applied, mod 4: from memory, where all ends are in it.
+
+        `back` are the links from these peers, `letters` what they sent.
+        """
+        assert self.coarse is not None
+        return self.coarse.told[back]
 
     # What a subclass carries
 
@@ -341,6 +393,8 @@ class Channel(ABC):
 
 class MemoryChannel(Channel):
     """All nodes of all runs in one memory: runs are rows of one big graph of separate pieces."""
+
+    sees_all: ClassVar[bool] = True
 
     def _hear(
         self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool

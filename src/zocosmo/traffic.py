@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.core.values import ValueType
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.matching import Partners
 
@@ -27,6 +28,7 @@ class MessageKind(NamedTuple):
     of: int = 0  # the number of coordinates that its own are chosen from; 0 is d
     only: str = ""  # the only codec that it is billed under; "" is all of them
     or_all: bool = False  # all d values are sent instead if they cost less
+    rest: ValueType | None = None  # of the values, in the second part of a wide message
 
 
 class Traffic:
@@ -55,6 +57,12 @@ class Traffic:
         if len(waiting) == MOST_WAITING:
             self._add(kind, self._count(np.stack(waiting)))
             waiting.clear()
+
+    def from_some(self, kind: MessageKind, senders: NDArray[np.bool_]) -> None:
+        """One message over every link that leaves one of these nodes, (runs, nodes here)."""
+        sending = np.zeros((len(self.graphs), self.n), np.int64)
+        sending[:, self.nodes] = senders
+        self._add(kind, self._messages("links") * sending[:, [i for i, _ in self.links]])
 
     def with_server(self, kind: MessageKind, messages: Index, *, up: bool) -> None:
         """`messages` by run and node, to the server or from it."""

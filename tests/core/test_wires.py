@@ -10,7 +10,8 @@ from zocosmo.core.payload import Bits
 from zocosmo.core.support import draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import ValueType
-from zocosmo.core.wire import WIRES, Envelope, Letters, Wire
+from zocosmo.core.wire import Envelope, Letters, Wire
+from zocosmo.core.wires import WIRES
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete, erdos_renyi, ring, star
 

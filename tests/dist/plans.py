@@ -56,6 +56,13 @@ LOGISTIC = {"kind": "logistic", "batch": 8}  # d = 31
 WIRES = [("f64", "float64"), ("f32", "float64"), ("f32", "float32"), ("f16", "float64")]
 WIRES += [("f16", "float32"), ("bf16", "float64"), ("bf16", "float32")]
 WIRES += [("nominal_f32", "float64"), ("nominal_f32", "float32")]
+FEW_BITS = [  # of a method each wire by itself: it writes its messages modulo a range
+    {"kind": "cosmo", **SPARSE, "beta": 0.5, "wire": ["mod2", "mod5"]},
+    {"kind": "cosmo", **SPARSE, "rule": "balanced", "wire": "mod4", "codec": ["indexed", "delta"]},
+    {"kind": "edge_local", **SPARSE, "coupling": ["G", "I"], "wire": ["mod3", "mod8"]},
+    {"kind": "edge_local", **SPARSE, "rule": "balanced", "beta": 0.5, "wire": "mod4", "codec": "plain"},
+]
+ROUGH = {**QUADRATIC, "sigma": 60.0}  # not every message can be read
 
 
 def graphs(n, kinds=("ring", "path", "star", "grid", "complete", "erdos_renyi")):
@@ -65,7 +72,7 @@ def graphs(n, kinds=("ring", "path", "star", "grid", "complete", "erdos_renyi"))
     return list(listed.values())
 
 
-def config(methods, on, *, problem=QUADRATIC, wire=("f64", "float64"), rounds=4, seeds=(7,)):
+def config(methods, on, *, problem=QUADRATIC, wire=("f64", "float64"), rounds=4, seeds=(7,), lost=()):
     """The text of a config; YAML takes JSON."""
     return json.dumps(
         {
@@ -77,6 +84,7 @@ def config(methods, on, *, problem=QUADRATIC, wire=("f64", "float64"), rounds=4,
             "log_every": 2,
             "wire": wire[0],
             "dtype": wire[1],
+            "lost": list(lost),
         }
     )
 

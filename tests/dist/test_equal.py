@@ -6,7 +6,20 @@ One start of processes serves all its cases, and one test looks at all of them: 
 import numpy as np
 import pytest
 
-from dist.plans import EVERY, KEY, LOGISTIC, ONE_EACH, ROSENBROCK, TO_ALL, WIRES, case, config, graphs
+from dist.plans import (
+    EVERY,
+    FEW_BITS,
+    KEY,
+    LOGISTIC,
+    ONE_EACH,
+    ROSENBROCK,
+    ROUGH,
+    TO_ALL,
+    WIRES,
+    case,
+    config,
+    graphs,
+)
 from dist.ranks import run_cases
 from zocosmo.channel import WIRES as WIRE_TABLE
 from zocosmo.experiments.config import Config
@@ -49,6 +62,26 @@ def varied_cases(folder, world):
     yield case("logistic", folder, config(ONE_EACH, graphs(world, ["ring"]), problem=LOGISTIC))
 
 
+def few_bits_cases(folder, world):
+    """Messages modulo a range: read, not read, wide, lost, and repaired."""
+    ring = graphs(4, ["ring", "star"])
+    lost = [
+        [2, 0, 1],
+        [3, 1, 0],
+        [3, 0, 1],
+        [4, 1, 2],
+        [5, 3, 2],
+        [6, 2, 3],
+        [7, 3, 0],
+        [8, 0, 3],
+        [11, 0, 1],
+    ]
+    yield case("few", folder, config(FEW_BITS, ring, rounds=20))
+    yield case("lost", folder, config(FEW_BITS, ring, rounds=20, lost=lost))
+    yield case("rough", folder, config(FEW_BITS, ring, problem=ROUGH, rounds=20, wire=("f32", "float32")))
+    yield case("sealed", folder, config(FEW_BITS[:3], ring, problem=ROUGH, rounds=8, lost=lost), key=KEY)
+
+
 def full_cases(folder, world):
     """Every method and codec on every graph over every wire, with a node in each process and with several."""
     for n in {2: (2, 5), 3: (3, 8), 4: (4, 5), 8: (8,)}[world]:
@@ -70,6 +103,7 @@ def simulated_states(plan, trial):
         wire=plan.wire,
         dtype=plan.dtype,
         bound=plan.diverged_above,
+        lost=plan.lost,
     )
     for _ in range(plan.last):
         simulation.round()
@@ -116,7 +150,7 @@ def is_growth(plan, grown, rows):
 def value_bits(plan, trial):
     """q · B of every message of a trial; None where messages are not all of one size."""
     method = trial.method
-    if method.kind == "marina_type" or getattr(method, "rule", "uniform") != "uniform":
+    if method.kind == "marina_type" or method.wire or getattr(method, "rule", "uniform") != "uniform":
         return None
     q = {"dense": trial.run().problem.d, "flood": 1, "seedflood": 1, "subcge": 1}.get(method.kind) or method.q
     return q * WIRE_TABLE[plan.wire].charged.bits
@@ -162,6 +196,14 @@ def compare(folder, world, cases):
 @pytest.mark.parametrize("world", [2, 3])
 def test_processes_that_host_several_nodes_compute_what_the_simulator_does(tmp_path, world):
     compare(tmp_path, world, [*own_cases(tmp_path, world), *shared_cases(tmp_path, world)])
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_messages_of_a_few_bits_are_the_simulators_with_failures_and_repairs(tmp_path, world):
+    cases = list(few_bits_cases(tmp_path, world))
+    compare(tmp_path, world, cases)
+    rows = [read_log(tmp_path / each["name"] / "log.parquet").rows for each in cases]
+    assert all(sum(each[name].sum() for each in rows) > 0 for name in ("failures", "repairs", "wide"))
 
 
 def test_every_method_codec_wire_and_problem_is_the_simulators_over_four_processes(tmp_path):

@@ -13,7 +13,7 @@ from zocosmo.blackbox.probes import Array, Asker, Probes, levels, truncation
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.wire import WIRES
+from zocosmo.core.wires import WIRES
 from zocosmo.errors import InputError, OracleError, check_known, check_whole
 from zocosmo.oracle import Values
 

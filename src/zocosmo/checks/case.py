@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zocosmo.checks.laws import Cycle, cycle_of
 from zocosmo.core.tape import Tape
-from zocosmo.core.wire import WIRES
+from zocosmo.core.wires import WIRES
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import EdgeLocal, World

@@ -26,6 +26,7 @@ class Message:
     index: Index | None = None  # if the codec sends coordinates
     seed: int | None = None  # if the codec sends a seed
     scale: bytes = b""  # if the wire sends a scale
+    rest: NDArray[Any] | None = None  # from a second message, where the first is wide
 
     def __post_init__(self) -> None:
         self.values = np.asarray(self.values)

@@ -53,32 +53,31 @@ class Codec:
         has_index, has_seed = message.index is not None, message.seed is not None
         if (has_index, has_seed) != (carries == "index", carries == "seed"):
             raise InputError(f"codec {self.name!r} sends values and {carries or 'nothing else'}")
-        if 8 * len(message.scale) != value.scale_bits:
+        if len(message.scale) != -(-value.scale_bits // 8):
             raise InputError(f"{value.name} sends a scale of {value.scale_bits} bits, got {message.scale!r}")
         d, _ = check_size(d, values.size)
         head, body = self.field.pack(message, d), value.pack(values)
-        if value.bits % 8:  # no padding between the two
-            sizes = self.field.bits(d, values.size).total, values.size * value.bits
-            parts = [
-                unpack_flags(memoryview(data), size) for data, size in zip((head, body), sizes, strict=True)
-            ]
-            return message.scale + pack_flags(np.concatenate(parts))
-        return message.scale + head + body
+        if value.is_whole:
+            return message.scale + head + body
+        sizes = value.scale_bits, self.field.bits(d, values.size).total, values.size * value.bits
+        parts = zip((message.scale, head, body), sizes, strict=True)  # no padding between them
+        return pack_flags(np.concatenate([unpack_flags(memoryview(data), size) for data, size in parts]))
 
     def decode(self, data: bytes | memoryview, *, d: int, q: int, value: ValueType) -> Message:
         """The message that `encode` was given, or a MessageError."""
         head, size = _lengths(self, d, q, value)
         if len(data) != size:
             raise TruncatedMessage(f"a {self.name!r} message of q = {q} takes {size} bytes, got {len(data)}")
-        count, start = self.field.count(d, q), value.scale_bits // 8
-        scale, view = bytes(data[:start]), memoryview(data)[start:]
-        if value.bits % 8:
-            flags = unpack_flags(view, head + count * value.bits)
-            field, body = (memoryview(pack_flags(part)) for part in (flags[:head], flags[head:]))
+        count, start = self.field.count(d, q), value.scale_bits
+        if value.is_whole:
+            start, head, view = start // 8, (start + head + 7) // 8, memoryview(data)
+            scale, field, body = view[:start], view[start:head], view[head:]
         else:
-            field, body = view[: -(-head // 8)], view[-(-head // 8) :]
+            flags = unpack_flags(memoryview(data), start + head + count * value.bits)
+            parts = np.split(flags, [start, start + head])
+            scale, field, body = (memoryview(pack_flags(part)) for part in parts)
         message = self.field.unpack(field, value.unpack(body, count), d)
-        return dataclasses.replace(message, scale=scale) if scale else message
+        return dataclasses.replace(message, scale=bytes(scale)) if scale else message
 
 
 @lru_cache(maxsize=256)

@@ -24,7 +24,12 @@ class ValueType:
     wire_id: int
     bits: int
     dtype: np.dtype[Any]
-    scale_bits: int = 0  # of the number that scales a whole message, where there is one; whole bytes
+    scale_bits: int = 0  # of the number that scales a whole message, where there is one
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether scale and values take whole bytes."""
+        return not (self.bits % 8 or self.scale_bits % 8)
 
     def round(self, x: Values) -> Values:
         """Q(x): the nearest value of this type, ties to even; values too large become infinite."""

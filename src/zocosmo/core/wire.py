@@ -6,15 +6,15 @@ message, and may read a message against the values that the receiver holds in th
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from zocosmo.core.noise import Noise
 from zocosmo.core.tape import Coins, Tape
-from zocosmo.core.values import BF16, F16, F32, F64, ValueType
-from zocosmo.errors import InputError, check_known
+from zocosmo.core.values import ValueType
+from zocosmo.errors import InputError
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -27,11 +27,19 @@ class Envelope(NamedTuple):
     rows: Index  # run · n + sender of each message
     n: int
     tape: Tape | None  # of the runs
+    noise: Noise | None = None  # of wires that keep a memory of each link, with what the sender chose:
+    exponent: Index | None = None  # (rows,) of the step Δ = 2^e of its messages
+    wide: NDArray[np.bool_] | None = None  # (rows,) which of them have a second part
 
     @property
     def sender(self) -> Index:
         """Who wrote each message."""
         return self.rows % self.n
+
+    def drawn(self, q: int) -> tuple[Values, Values]:
+        """The dither and the check factors of each message, (rows, q)."""
+        assert self.noise is not None
+        return self.noise.dither(self.t, self.rows, q), self.noise.factors(self.rows, q)
 
     def coins(self, label: str) -> Coins:
         """Public coins of each message, keyed by the round and its sender."""
@@ -46,11 +54,11 @@ class Letters(NamedTuple):
 
     values: Values  # (rows, q)
     scale: Values | None = None  # (rows, 1), where the wire sends one
+    rest: Values | None = None  # (rows, q): the second part, where some messages have one
 
     def take(self, rows: Any) -> "Letters":
         """Some of the messages, as new arrays."""
-        scale = None if self.scale is None else self.scale.take(rows, axis=0)
-        return Letters(self.values.take(rows, axis=0), scale)
+        return Letters(*(None if part is None else part.take(rows, axis=0) for part in self))  # type: ignore[arg-type]
 
 
 class Wire(ABC):
@@ -58,6 +66,7 @@ class Wire(ABC):
 
     charged: ValueType
     by_receiver: ClassVar[bool] = False  # `decode` reads the receiver's own values
+    linked: ClassVar[bool] = False  # ends of a link remember earlier messages; see `zocosmo.meetings`
 
     @abstractmethod
     def crosses_as(self, dtype: DTypeLike) -> ValueType:
@@ -82,41 +91,3 @@ class Wire(ABC):
     def unpack_scale(self, data: bytes) -> Values:
         """Back from `pack_scale`, of shape (1, 1)."""
         raise AssertionError(f"{type(self).__name__} sends no scale")
-
-
-@dataclass(frozen=True)
-class FloatWire(Wire):
-    """Each value rounded to a floating-point type; with None, values cross in the type of the states."""
-
-    value: ValueType | None
-    charged: ValueType
-
-    def crosses_as(self, dtype: DTypeLike) -> ValueType:
-        return self.value or (F64 if np.dtype(dtype) == np.float64 else F32)
-
-    def is_lossless(self, dtype: DTypeLike) -> bool:
-        return self.value is None or (self.value.dtype == dtype and self.value is not BF16)
-
-    def encode(self, values: Values, envelope: Envelope) -> Letters:
-        if self.value is None or self.is_lossless(values.dtype):
-            return Letters(values)
-        return Letters(self.value.round(values))
-
-    def decode(self, letters: Letters, envelope: Envelope, *, dtype: DTypeLike, own: Values | None) -> Values:
-        if letters.values.dtype == dtype:
-            return letters.values
-        with np.errstate(over="ignore", invalid="ignore"):
-            return letters.values.astype(dtype)
-
-
-WIRES: dict[str, Wire] = {
-    **{value.name: FloatWire(value, value) for value in (F64, F32, F16, BF16)},
-    "nominal_f32": FloatWire(None, F32),  # computed in full precision, charged at 32 bits: the paper's bill
-}
-
-
-def check_wire(wire: str, dtype: DTypeLike) -> None:
-    """Refuse an unknown wire, and one that spends bits for nothing."""
-    check_known("wire", wire, WIRES)
-    if WIRES[wire].crosses_as(dtype) is F64 and np.dtype(dtype) == np.float32:
-        raise InputError("wire f64 spends 64 bits on states of float32; use wire f32 or dtype float64")

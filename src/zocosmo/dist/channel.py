@@ -11,6 +11,7 @@ from zocosmo.channel import Channel, Index, Values
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
 from zocosmo.core.message import CODECS, Codec
+from zocosmo.core.modulo import COUNT_AT, is_wide
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import F64, ValueType
@@ -99,7 +100,7 @@ class TorchChannel(Channel):
         self.messages = 0  # sent to other processes
         self._key = key
         self._host: list[int] = place.host.tolist()
-        self._lengths: dict[int, int] = {}
+        self._lengths: dict[tuple[int, int], int] = {}  # of frames, by number and type of values
         self._at = {int(node): row for row, node in enumerate(self.nodes)}
         self._lines: dict[int, Line] = {}
         self._hop = place.hop(self.rank)
@@ -148,7 +149,7 @@ class TorchChannel(Channel):
             yield slot, self._pick(letters, got, links), np.stack(places)
 
     def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
-        if len(self._at) == 1:  # nearly always
+        if len(self._at) == 1 and self.coarse is None:  # nearly always
             return self._swap_one(letters, int(partners[0]), u)
         links = list(zip(partners.tolist(), self.nodes.tolist(), strict=True))
         crossing = sorted(link for j, i in links if j not in self._at for link in ((i, j), (j, i)))
@@ -162,10 +163,10 @@ class TorchChannel(Channel):
         index = None if u is None else u.index.reshape(-1)
 
         def frames() -> dict[int, tuple[bytes, bytes]]:
-            return {peer: self._frame((i, j), i, self._message(letters, 0, index))}
+            return {peer: self._frame((i, j), i, self._message(letters, 0, index), self.value)}
 
-        got = self.links.exchange(frames, {peer: self._frame_bytes(size)}, self.t)
-        return self._letter(self._accept(got[peer], Awaited((j, i), j, size, index), peer))
+        got = self.links.exchange(frames, {peer: self._frame_bytes(size, self.value)}, self.t)
+        return self._letter(self._accept(got[peer], Awaited((j, i), j, size, index), peer, self.value))
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         if over == "links":
@@ -255,11 +256,39 @@ class TorchChannel(Channel):
         for i, j in links:
             if i in self._at:
                 row = self._at[i]
-                sent.append(Sent((i, j), i, self._message(letters, row, index[row])))
+                sent.append(Sent((i, j), i, self._message(letters, row, index[row], to=(i, j))))
             else:
                 places = index[self._at[j]] if public is None else public[i]
                 expected.append(Awaited((i, j), i, size, places))
-        return self._exchange(sent, expected)
+        got = self._exchange(sent, expected)
+        if self.coarse is not None:
+            self._carry_rest(letters, self.coarse.wire.rest, sent, expected, got)
+        return got
+
+    def _carry_rest(
+        self,
+        letters: Letters,
+        value: ValueType,
+        sent: Sequence[Sent],
+        expected: Sequence[Awaited],
+        got: dict[Link, Message],
+    ) -> None:
+        """Exchange the second parts of wide messages."""
+        more = [
+            Sent(link, i, Message(letters.rest[self._at[i]]))
+            for link, i, message in sent
+            if letters.rest is not None and is_wide(self.wire.unpack_scale(message.scale))
+        ]
+        due = [each for each in expected if is_wide(self.wire.unpack_scale(got[each.link].scale))]
+        if more or due:
+            for link, rest in self._exchange(more, due, value=value).items():
+                got[link].rest = rest.values
+
+    def counts_of(self, peers: Index, back: Index, letters: Letters) -> Values:
+        """From the heads of letters, for peers in other processes."""
+        assert letters.scale is not None
+        told = (letters.scale[:, 0] >> np.uint32(COUNT_AT) & 3).astype(np.uint8)
+        return np.where(np.isin(peers, self.nodes), super().counts_of(peers, back, letters), told)
 
     def _pick(self, letters: Letters, got: dict[Link, Message], links: Iterable[Link]) -> Letters:
         """The letters that cross these links: of nodes here, or as received."""
@@ -273,10 +302,16 @@ class TorchChannel(Channel):
         return [link for link in self.place.graph.links if (link[0] in self._at) != (link[1] in self._at)]
 
     def _exchange(
-        self, sent: Sequence[Sent], expected: Sequence[Awaited], *, by_origin: bool = False
+        self,
+        sent: Sequence[Sent],
+        expected: Sequence[Awaited],
+        *,
+        by_origin: bool = False,
+        value: ValueType | None = None,
     ) -> dict[Link, Message]:
         """Exchange all messages of a stage: by link, or by (origin, origin) if a link carries several."""
-        sizes = [self._frame_bytes(each.size) for each in expected]
+        value = value or self.value
+        sizes = [self._frame_bytes(each.size, value) for each in expected]
         lengths: dict[int, int] = {}
         for each, size in zip(expected, sizes, strict=True):
             peer = self._host[each.link[0]]
@@ -285,7 +320,7 @@ class TorchChannel(Channel):
         def frames() -> dict[int, list[bytes]]:
             made: dict[int, list[bytes]] = {}
             for link, origin, message in sent:
-                made.setdefault(self._host[link[1]], []).extend(self._frame(link, origin, message))
+                made.setdefault(self._host[link[1]], []).extend(self._frame(link, origin, message, value))
             return made
 
         got = self.links.exchange(frames, lengths, self.t)
@@ -294,21 +329,23 @@ class TorchChannel(Channel):
             peer = self._host[each.link[0]]
             data = got[peer][read[peer] : read[peer] + size]
             read[peer] += size
-            out[(each.origin, each.origin) if by_origin else each.link] = self._accept(data, each, peer)
+            out[(each.origin, each.origin) if by_origin else each.link] = self._accept(
+                data, each, peer, value
+            )
         return out
 
-    def _frame(self, link: Link, origin: int, message: Message) -> tuple[bytes, bytes]:
+    def _frame(self, link: Link, origin: int, message: Message, value: ValueType) -> tuple[bytes, bytes]:
         """A message as it crosses a link, with its bytes counted."""
         line = self._lines[self._host[link[1]]]
-        head, body = line.frame(self._header(origin, message.values.size, line.sent), message, self.d)
+        head, body = line.frame(self._header(origin, message.values.size, line.sent, value), message, self.d)
         self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
         self.messages += 1
         return head, body
 
-    def _accept(self, data: bytes | memoryview, each: Awaited, peer: int) -> Message:
+    def _accept(self, data: bytes | memoryview, each: Awaited, peer: int, value: ValueType) -> Message:
         """The awaited message, or an error that says what came instead."""
         line = self._lines[peer]
-        message = line.unframe(data, self._header(each.origin, each.size, line.received), self.d)
+        message = line.unframe(data, self._header(each.origin, each.size, line.received, value), self.d)
         index, seed, why = message.index, message.seed, ""
         if not np.isfinite(message.values).all():
             why = "has values that are not finite; the run diverges: lower eta"
@@ -321,32 +358,43 @@ class TorchChannel(Channel):
             raise SupportMismatch(f"message from node {each.origin} in round {self.t} {why}")
         return message
 
-    def _header(self, origin: int, size: int, sequence: int) -> Header:
-        return Header(self._layout(size), self.value, self.t, origin, size, sequence)
+    def _header(self, origin: int, size: int, sequence: int, value: ValueType) -> Header:
+        return Header(self._layout(size, value), value, self.t, origin, size, sequence)
 
-    def _message(self, letters: Letters, row: int, index: Any, *, seed: int | None = None) -> Message:
-        """The letter of one node here, with its coordinates if the codec sends them."""
+    def _message(
+        self, letters: Letters, row: int, index: Any, *, seed: int | None = None, to: Link | None = None
+    ) -> Message:
+        """The letter of one node here, with its coordinates if the codec sends them.
+
+        Over a wire of a few bits its head also says how many exchanges were applied on the link `to`.
+        """
         values = letters.values[row]
-        carries = self._layout(values.size).field.carries
+        carries = self._layout(values.size, self.value).field.carries
         if carries == "index" and index is None:
             raise SupportMismatch(f"codec {self.codec!r} sends coordinates; call mix(values, support)")
-        scale = b"" if letters.scale is None else self.wire.pack_scale(letters.scale[row])
-        return Message(values, index if carries == "index" else None, seed, scale)
+        scale = letters.scale
+        if scale is not None and self.coarse is not None and to is not None:
+            count = self.coarse.told[self.coarse.memory.place(*map(np.asarray, to))]
+            scale = scale | np.uint32(count) << np.uint32(COUNT_AT)
+        head = b"" if scale is None else self.wire.pack_scale(scale[row])
+        return Message(values, index if carries == "index" else None, seed, head)
 
     def _letter(self, message: Message) -> Letters:
         """A message as one row."""
         scale = self.wire.unpack_scale(message.scale) if message.scale else None
-        return Letters(message.values[None], scale)
+        return Letters(message.values[None], scale, None if message.rest is None else message.rest[None])
 
-    def _layout(self, size: int) -> Codec:
+    def _layout(self, size: int, value: ValueType) -> Codec:
+        if value is not self.value:  # the second part of a wide message
+            return CODECS["values"]
         return CODECS["dense" if size == self.d and self.codec != "seed_scalar" else self.codec]
 
-    def _frame_bytes(self, size: int) -> int:
+    def _frame_bytes(self, size: int, value: ValueType) -> int:
         """The length of the frame of a message of `size` values."""
-        if size not in self._lengths:
-            bits = self._layout(size).bits(self.d, size, self.value).plus(self.framing)
-            self._lengths[size] = bits.total // 8
-        return self._lengths[size]
+        if (length := self._lengths.get((size, value.wire_id))) is None:
+            bits = self._layout(size, value).bits(self.d, size, value).plus(self.framing)
+            length = self._lengths[size, value.wire_id] = bits.total // 8
+        return length
 
     def _rows(self, u: Support | None) -> Places:
         """Coordinates of each node here."""
@@ -383,4 +431,8 @@ def _row(letters: Letters, row: int) -> Letters:
 def _stack(rows: Sequence[Letters]) -> Letters:
     """Letters one under the other, as new arrays."""
     scales = [each.scale for each in rows if each.scale is not None]
-    return Letters(np.concatenate([each.values for each in rows]), np.concatenate(scales) if scales else None)
+    values, scale = np.concatenate([each.values for each in rows]), np.concatenate(scales) if scales else None
+    if all(each.rest is None for each in rows):
+        return Letters(values, scale)
+    rests = [np.zeros_like(each.values) if each.rest is None else each.rest for each in rows]
+    return Letters(values, scale, np.concatenate(rests))

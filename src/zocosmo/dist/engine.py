@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.message import CODECS
+from zocosmo.core.payload import Bits
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.errors import InputError
 from zocosmo.methods.base import Method
@@ -72,14 +73,15 @@ class Host(MeasuredRounds):
         return found
 
     def counts(self) -> NDArray[np.int64]:
-        """Queries and bits by kind of each node here."""
+        """Queries, bits by kind and what went wrong on links, of each node here."""
         bill = self.channel.ledger(self.channel.codec).by_node(self.channel.n)[0, self.channel.nodes]
-        return np.column_stack([self.asked[0], bill])
+        return np.column_stack([self.asked[0], bill, *(count[0] for count in self.channel.tally().values())])
 
     def bill(self, counted: NDArray[np.int64]) -> Bill:
         """The total of all nodes, from the counts of each."""
-        totals = counted.sum(axis=0)
-        return Bill(totals[:1], {self.channel.codec: totals[None, 1:]})
+        totals, kinds = counted.sum(axis=0), 1 + len(Bits._fields)
+        tally = dict(zip(self.channel.tally(), totals[kinds:, None], strict=True))
+        return Bill(totals[:1], {self.channel.codec: totals[None, 1:kinds]}, tally=tally)
 
     def _judged(
         self, x: Values, centre: Values, columns: dict[str, Values], counted: NDArray[np.int64]

@@ -7,7 +7,7 @@ from typing import Any
 from zocosmo._version import __version__
 from zocosmo.core.manifest import Difference, Manifest, Scalar
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.wire import WIRES
+from zocosmo.core.wires import WIRES
 from zocosmo.dist.rendezvous import Job
 from zocosmo.dist.seal import fresh_salt, open_blob, seal_blob
 from zocosmo.errors import InputError, ManifestMismatch

@@ -15,7 +15,7 @@ from zocosmo.core.manifest import Scalar
 from zocosmo.core.message import CODECS
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.wire import check_wire
+from zocosmo.core.wires import check_wire
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.handshake import agree, hand_out, make_manifest

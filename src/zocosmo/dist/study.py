@@ -152,11 +152,13 @@ class Study:
         return rows, states
 
     def _host(self, trial: Trial, run: Run, *, connect: bool = True) -> Host:
-        about: dict[str, Any] = {"d": run.problem.d, "wire": self.plan.wire, "dtype": self.plan.dtype}
+        wire, dtype = trial.method.wire_for(self.plan.wire, self.plan.dtype), self.plan.dtype
+        about: dict[str, Any] = {"d": run.problem.d, "wire": wire, "dtype": dtype}
         about |= {"codec": trial.method.codec, "tape": Tape(trial.seed), "key": self.options.key}
         session = self.manifests[trial.number].fingerprint()
         place = Place(run.graph, self.job.world)
         channel = TorchChannel(place, self.links, session=session, connect=connect, **about)
+        channel.lost = self.plan.lost
         return Host(run, channel, bound=self.plan.diverged_above, guard=self.plan.guard)
 
     def _measure(self, host: Host, rows: LogRows) -> Values | None:
@@ -218,7 +220,7 @@ class Study:
 def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
     """What all processes must agree on about a trial."""
     run, method = trial.run(), trial.method
-    settings = {k: value for k, value in method.settings.items() if k not in ("q", "codec", "decay")}
+    settings = {k: value for k, value in method.settings.items() if k not in ("q", "codec", "decay", "wire")}
     decay = {f"decay.{k}": v for k, v in {"kind": method.decay.kind, **vars(method.decay)}.items()}
     problem = {f"problem.{name}": value for name, value in trial.problem}
     rest: dict[str, Any] = {
@@ -227,10 +229,12 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
         "log_every": plan.log_every,
         **({"checkpoints": " ".join(map(str, plan.checkpoints))} if plan.checkpoints else {}),
         **({f"guard.{k}": v for k, v in vars(plan.guard).items()} if plan.guard else {}),
+        **({"lost": str(plan.config["lost"])} if plan.lost else {}),
         "on_lost_peer": options.on_lost_peer,
         "diverged_above": min(plan.diverged_above, 1e308),
     }
     fields = {"q": method.settings.get("q", run.problem.d), "method": method.kind, "codec": method.codec}
-    about: dict[str, Any] = {"wire": plan.wire, "dtype": plan.dtype, "sealed": options.key is not None}
+    wire = method.wire_for(plan.wire, plan.dtype)
+    about: dict[str, Any] = {"wire": wire, "dtype": plan.dtype, "sealed": options.key is not None}
     parameters = {**settings, **decay, **problem, **rest}
     return make_manifest(run.world, trial.seed, parameters=parameters, **about, **fields)

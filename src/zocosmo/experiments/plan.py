@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from zocosmo.core.tape import Seed
-from zocosmo.core.wire import WIRES, check_wire
+from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
@@ -24,6 +24,7 @@ from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.rounds.guard import Guard
 from zocosmo.sim.engine import Run
+from zocosmo.traffic import Link
 
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000
@@ -51,6 +52,7 @@ KEYS = {
     "diverged_above": (float, 1e12),
     "guard": (dict[str, float] | None, None),
     "on_lost_peer": (Literal["stop", "idle"], "stop"),
+    "lost": (list[list[int]], []),
 }
 
 
@@ -88,6 +90,7 @@ class Plan:
     diverged_above: float
     guard: Guard | None
     on_lost_peer: str  # for the runtime; the simulator ignores it
+    lost: Mapping[int, Sequence[Link]]  # by round: messages, sender and receiver, that do not arrive
     config: Mapping[str, Any]  # resolved: what goes into the header of the log
 
     @property
@@ -132,6 +135,9 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     _check_top(config, top)
     settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
     settled["on_lost_peer"] = top.pop("on_lost_peer")
+    settled["lost"] = _lost(config, top["lost"])
+    if not settled["lost"]:
+        del top["lost"]
     settled["checkpoints"] = tuple(top["checkpoints"])
     del top["log_every" if settled["checkpoints"] else "checkpoints"]  # the log keeps the one in use
     settled["guard"] = None
@@ -140,6 +146,8 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
         settled["guard"] = at(config, ("guard",), Guard, **guard)
         top["guard"] = dataclasses.asdict(settled["guard"])
     trials = tuple(_trials(config, top))
+    if settled["lost"] or settled["on_lost_peer"] == "idle":
+        _check_linked(config, trials, settled)
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
 
 
@@ -159,6 +167,28 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
     if not top["diverged_above"] > 0:
         raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
     at(config, ("wire",), check_wire, top["wire"], top["dtype"])
+
+
+def _lost(config: Config, given: Sequence[Sequence[int]]) -> dict[int, list[Link]]:
+    """Messages that do not arrive, by round, from entries [round, sender, receiver]."""
+    lost: dict[int, list[Link]] = {}
+    for k, each in enumerate(given):
+        if len(each) != 3 or min(each) < 0:
+            raise config.fail(("lost", k), f"a lost message is [round, sender, receiver], got {list(each)}")
+        lost.setdefault(each[0], []).append((each[1], each[2]))
+    return lost
+
+
+def _check_linked(config: Config, trials: Sequence[Trial], settled: Mapping[str, Any]) -> None:
+    """Lost messages need a wire whose ends repair them; with idle peers such a wire has no ends to do it."""
+    for trial in trials:
+        wire = trial.method.wire_for(settled["wire"], settled["dtype"])
+        if settled["lost"] and not WIRES[wire].linked:
+            raise config.fail(("lost",), f"wire {wire} cannot repair lost messages; use mod2 to mod8")
+        if settled["on_lost_peer"] == "idle" and WIRES[wire].linked:
+            raise config.fail(
+                ("on_lost_peer",), f"on_lost_peer idle does not work over wire {wire}; use stop"
+            )
 
 
 def _check_checkpoints(config: Config, top: dict[str, Any]) -> None:
@@ -222,6 +252,7 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
                     large[key] = d
                 schedule = at(config, (*graph_where, "schedule"), settle, graph, dict(spec)["schedule"])
                 at(config, where, method.check, World(graph, d, schedule))
+                at(config, where, method.wire_for, top["wire"], top["dtype"])
                 number += 1
                 yield trial
 

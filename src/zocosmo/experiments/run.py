@@ -149,6 +149,7 @@ def run_batch(
         [first[path].run() for path in paths],
         codecs=[trial.method.codec for trial in trials],
         wire=plan.wire,
+        lost=plan.lost,
         dtype=plan.dtype,
         bound=plan.diverged_above,
         guard=plan.guard,

@@ -13,7 +13,7 @@ from transformers.utils import logging
 
 from zocosmo.core.coupling import COUPLINGS
 from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.wire import WIRES
+from zocosmo.core.wires import WIRES
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.rendezvous import check_address, is_launched
 from zocosmo.dist.seal import read_key

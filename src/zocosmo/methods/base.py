@@ -7,12 +7,13 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from zocosmo.channel import Channel
 from zocosmo.core.balanced import balanced_support, epoch_length
 from zocosmo.core.support import Direction, Key, SupportRule, check_size, draw_signs, draw_support
 from zocosmo.core.tape import Tape
+from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen, build_schedule, settle
@@ -175,6 +176,7 @@ class Method(ABC):
         "mu": partial(check_number, least=0, open_below=True),
     }
     on_supports: ClassVar[bool] = False  # steps read and write states on supports only
+    coarse: ClassVar[bool] = False  # can use wires of a few bits: mixes with `held`, and settles
     server: ClassVar[bool] = False  # nodes talk to a server, node n, and not to each other
     by_sign: ClassVar[bool] = False  # a step depends on the sign of a slope, not on its size
     histories: ClassVar[tuple[str, ...]] = ()  # parts of the state whose length depends on the round
@@ -183,6 +185,7 @@ class Method(ABC):
     mu: float
     decay: Decay = field(default_factory=Constant)
     codec: str = ""
+    wire: str = ""  # of its messages; "" is that of the study
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codec", self.codec or self.codecs[0])
@@ -190,6 +193,16 @@ class Method(ABC):
         limits = [vars(kind).get("limits", {}) for kind in reversed(type(self).__mro__)]
         for name, check in (each for some in limits for each in some.items()):
             check(name, getattr(self, name))
+
+    def wire_for(self, wire: str, dtype: DTypeLike) -> str:
+        """The wire of its messages in a study with this wire, or an InputError."""
+        name = self.wire or wire
+        check_wire(name, dtype)
+        if WIRES[name].linked and not self.coarse:
+            raise InputError(f"{self.kind} cannot use wire {name}; use f32, or cosmo or edge_local")
+        if WIRES[name].linked and self.codec not in ("values", "dense", "indexed", "plain", "delta"):
+            raise InputError(f"wire {name} has no codec {self.codec!r}; use codec {self.codecs[0]!r}")
+        return name
 
     def check(self, world: World) -> None:
         """Raise InputError if this method cannot run in a world."""

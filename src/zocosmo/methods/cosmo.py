@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel
 from zocosmo.core.support import draw_direction
 from zocosmo.core.tape import Tape
+from zocosmo.core.wires import WIRES
+from zocosmo.errors import InputError
 from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, Ruled, State, Step, World
 from zocosmo.oracle import Query, estimate
 
@@ -26,9 +29,16 @@ class Cosmo(Ruled):
     kind: ClassVar[str] = "cosmo"
     codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
     limits: ClassVar = {"passes": COUNT}
+    coarse: ClassVar[bool] = True
 
     passes: int = 1
     rule: Rule = "uniform"
+
+    def wire_for(self, wire: str, dtype: DTypeLike) -> str:
+        name = super().wire_for(wire, dtype)
+        if WIRES[name].linked and self.passes > 1:
+            raise InputError(f"wire {name} is read once a round; use passes = 1, or a wire of floats")
+        return name
 
     def stages(self, world: World) -> int:
         return self.passes * super().stages(world)
@@ -41,7 +51,8 @@ class Cosmo(Ruled):
         (x, m), u = state, draw.u  # line 3: S_t and signs
         slope = yield Query(x, (u,), self.mu)  # line 5
         m_S = self.blend(u, m, estimate(u, slope))
-        y_S = u.restrict(x) - self.eta_at(t) * m_S  # line 6
+        x_S = u.restrict(x)
+        y_S = x_S - self.eta_at(t) * m_S  # line 6
         for _ in range(self.passes):
-            y_S = channel.mix(y_S, u)  # lines 7–10: q values on each link
-        return State(u.put(x, y_S, out=x), self.keep(u, m, m_S))
+            y_S = channel.mix(y_S, u, held=x_S)  # lines 7–10: q values on each link
+        return State(channel.settle(u.put(x, y_S, out=x)), self.keep(u, m, m_S))

@@ -32,6 +32,7 @@ class EdgeLocal(Ruled):
 
     kind: ClassVar[str] = "edge_local"
     codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
+    coarse: ClassVar[bool] = True
     limits: ClassVar = {"coupling": partial(check_known, known=COUPLINGS)}
 
     coupling: Literal["G", "S", "I"] = "I"
@@ -58,8 +59,8 @@ class EdgeLocal(Ruled):
         everyone = bool(active.all())
         slope = yield Query(x, (u,), self.mu, None if everyone else active)  # line 7
         x_S, m_S = u.restrict(x), self.blend(u, m, estimate(u, slope))
-        y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners, u)  # lines 8–10
+        y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners, u, held=x_S)  # lines 8–10
         if not everyone:
             y_S = np.where(active[..., None], y_S, x_S)
             m_S = m_S if m is None else np.where(active[..., None], m_S, u.restrict(m))
-        return State(u.put(x, y_S, out=x), self.keep(u, m, m_S))
+        return State(channel.settle(u.put(x, y_S, out=x)), self.keep(u, m, m_S))

@@ -34,6 +34,7 @@ class Bill(NamedTuple):
     queries: NDArray[np.int64]  # (runs,)
     bits: Mapping[str, NDArray[np.int64]]
     served: Mapping[str, Values] | None = None
+    tally: Mapping[str, NDArray[np.int64]] = {}  # what went wrong on links, by name
 
 
 def make_checkpoint(
@@ -47,8 +48,9 @@ def make_checkpoint(
 ) -> Checkpoint:
     """The checkpoint of round t; `stages` are the waits of one round."""
     measured = {name: value for name, value in found._asdict().items() if name != "norm"}
-    waits = np.atleast_1d(t * stages)
-    return Checkpoint(t, stages=waits, alive=alive, diverged=diverged, **measured, **bill._asdict())
+    measured["extra"] = {**found.extra, **bill.tally}
+    waits, spent = np.atleast_1d(t * stages), {name: bill._asdict()[name] for name in Bill._fields[:3]}
+    return Checkpoint(t, stages=waits, alive=alive, diverged=diverged, **measured, **spent)
 
 
 def is_fine(found: Measured, first: Values, bound: float) -> NDArray[np.bool_]:

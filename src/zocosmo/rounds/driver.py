@@ -127,7 +127,7 @@ class Rounds:
         """What an exact resume needs. These are not copies: save them before the next round."""
         bills = {f"bits.{codec}": self.channel.ledger(codec).counts for codec in self.channel.codecs}
         rest = {"t": np.array(self.t), "queries": self.asked}
-        return {**snapshot(self.state), **bills, **rest, **self.guarded.arrays()}
+        return {**snapshot(self.state), **bills, **rest, **self.guarded.arrays(), **self.channel.arrays()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `arrays` returned."""
@@ -137,6 +137,7 @@ class Rounds:
             self.channel.ledger(codec).counts[...] = arrays[f"bits.{codec}"]
         self.t, self.asked = int(arrays["t"]), np.array(arrays["queries"])
         self.guarded.restore(arrays)
+        self.channel.restore(arrays)
 
 
 class MeasuredRounds(Rounds):

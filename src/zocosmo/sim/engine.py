@@ -1,6 +1,6 @@
 """The batched engine: runs of one shape advance together, with the same bits as alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from zocosmo.rounds.checkpoint import Bill, Checkpoint
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.driver import MeasuredRounds
 from zocosmo.rounds.guard import Guard
+from zocosmo.traffic import Link
 
 Values = NDArray[Any]
 
@@ -73,6 +74,7 @@ class Simulation(MeasuredRounds):
         dtype: DTypeLike = np.float64,
         bound: float = 1e12,
         guard: Guard | None = None,
+        lost: Mapping[int, Collection[Link]] | None = None,
     ) -> None:
         if len({batch_key(run, dtype) for run in runs}) != 1:
             raise InputError("runs of one batch must share method, size and kind of problem; see batch_key")
@@ -83,13 +85,14 @@ class Simulation(MeasuredRounds):
         channel = MemoryChannel(
             [run.graph for run in runs],
             d=problem.d,
-            wire=wire,
+            wire=method.wire_for(wire, dtype),
             codecs=tuple(dict.fromkeys(codecs)) or (runs[0].method.codec,),
             dtype=dtype,
             tape=Tape.stack(seeds),
             server=method.server,
             overheard=problem.overheard,
         )
+        channel.lost = lost or {}
         at_once = 1 if problem.asynchronous else None
         draws = DrawAhead(method, worlds, seeds, np.dtype(dtype), at_once=at_once)
         stages = np.array([run.method.stages(world) for run, world in zip(runs, worlds, strict=True)])
@@ -119,7 +122,8 @@ class Simulation(MeasuredRounds):
             served = None
             if self.method.server:
                 served = {codec: ledger.through(self.problem.n) for codec, ledger in ledgers.items()}
-            now = self.judge(found, Bill(self.queries, bits, served))
+            tally = {name: count.sum(axis=-1) for name, count in self.channel.tally().items()}
+            now = self.judge(found, Bill(self.queries, bits, served, tally))
         for run in np.flatnonzero(now.diverged).tolist():
             self.frozen[run] = np.array(np.asarray(self.state.x)[run])
         return now

@@ -1,0 +1,53 @@
+"""The table of wires: floating-point types, and a few bits of each value."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from zocosmo.core.modulo import MODULO
+from zocosmo.core.values import BF16, F16, F32, F64, ValueType
+from zocosmo.core.wire import Envelope, Letters, Wire
+from zocosmo.errors import InputError, check_known
+
+Values = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class FloatWire(Wire):
+    """Each value rounded to a floating-point type; with None, values cross in the type of the states."""
+
+    value: ValueType | None
+    charged: ValueType
+
+    def crosses_as(self, dtype: DTypeLike) -> ValueType:
+        return self.value or (F64 if np.dtype(dtype) == np.float64 else F32)
+
+    def is_lossless(self, dtype: DTypeLike) -> bool:
+        return self.value is None or (self.value.dtype == dtype and self.value is not BF16)
+
+    def encode(self, values: Values, envelope: Envelope) -> Letters:
+        if self.value is None or self.is_lossless(values.dtype):
+            return Letters(values)
+        return Letters(self.value.round(values))
+
+    def decode(self, letters: Letters, envelope: Envelope, *, dtype: DTypeLike, own: Values | None) -> Values:
+        if letters.values.dtype == dtype:
+            return letters.values
+        with np.errstate(over="ignore", invalid="ignore"):
+            return letters.values.astype(dtype)
+
+
+WIRES: dict[str, Wire] = {
+    **{value.name: FloatWire(value, value) for value in (F64, F32, F16, BF16)},
+    "nominal_f32": FloatWire(None, F32),  # computed in full precision, charged at 32 bits: the paper's bill
+    **MODULO,
+}
+
+
+def check_wire(wire: str, dtype: DTypeLike) -> None:
+    """Refuse an unknown wire, and one that spends bits for nothing."""
+    check_known("wire", wire, WIRES)
+    if WIRES[wire].crosses_as(dtype) is F64 and np.dtype(dtype) == np.float32:
+        raise InputError("wire f64 spends 64 bits on states of float32; use wire f32 or dtype float64")

@@ -106,10 +106,10 @@ def below(words: str, limit: str, values: Mapping[str, float], *, diverged: int 
     return claim
 
 
-def constant(words: str, printed: str, value: Fraction | float, *, note: str = "") -> Claim:
-    """A deterministic number: right if it rounds to the printed digits, such as 262.1K or 3.19e4."""
+def constant(words: str, printed: str, value: Fraction | float, paper: str = "", note: str = "") -> Claim:
+    """A number that rounds to the printed digits, such as 262.1K, or not; `paper` replaces them as text."""
     verdict = WITHIN if rounds_to(value, printed) else NO
-    return Claim(words, printed, float(value), verdict, note=note)
+    return Claim(words, paper or printed, float(value), verdict, note=note)
 
 
 def rounds_to(value: Fraction | float, printed: str) -> bool:

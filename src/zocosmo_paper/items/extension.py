@@ -46,13 +46,9 @@ class Update(NamedTuple):
     times: int = 1
 
     def spot(
-        self, graph: str, coupling: str, *, zeta: float = 2.0, omega: float = 0.6, eta0: float = 0.004
+        self, graph: str, coupling: str, omega: float = 0.6, zeta: float = 2.0, eta0: float = 4e-3
     ) -> Spot:
         return Spot(graph, coupling, self.times * eta0, zeta, omega, self.sigma, self.beta)
-
-    def at(self, group: Group, coupling: str) -> Spot:
-        graph, omega, zeta, eta0 = group
-        return self.spot(graph, coupling, zeta=zeta, omega=omega, eta0=eta0)
 
 
 EXACT_QUERIES = Update("deterministic", 0.0, 0.0)
@@ -199,8 +195,8 @@ def tables(study: Study) -> list[Table]:
 def summary(cells: Cells) -> Iterator[list[str]]:
     known = {row.spot: f"{row.spot.coupling} {shown(row.printed)}" for row in PRINTED}
     for group, update in product(GROUPS, UPDATES):
-        spots = [update.at(group, coupling) for coupling in COUPLINGS]
         graph, *numbers = group
+        spots = [update.spot(graph, coupling, *numbers) for coupling in COUPLINGS]
         about = [graph, *(f"{number:g}" for number in numbers), update.name, f"{spots[0].eta:g}"]
         told = "; ".join(known[spot] for spot in spots if spot in known)
         yield [*about, *(shown(cells[spot]) for spot in spots), told]
@@ -228,7 +224,8 @@ def _name(graph: str, omega: float, zeta: float, eta0: float) -> str:
 
 
 def _panel(study: Study, group: Group, metric: str, k: int) -> Panel:
-    spots = {coupling: UPDATES[k].at(group, coupling) for coupling in COUPLINGS}
+    graph, *numbers = group
+    spots = {coupling: UPDATES[k].spot(graph, coupling, *numbers) for coupling in COUPLINGS}
     known = [study.exact[spot] for spot in spots.values() if spot in study.exact and metric == "objective"]
     title = f"({'abcd'[k]}) {UPDATES[k].name}, η = {spots['G'].eta:g}"
     return Panel(title, metric, {c: study.parts[spot] for c, spot in spots.items()}, known)

@@ -68,7 +68,7 @@ def find_balanced(evidence: Evidence) -> Findings:
             constant(f"{where}: coordinates that an epoch misses", "0", found.missed),
             constant(f"{where}: second visits within an epoch", "0", found.twice),
             _gap(f"{where}: longest gap over {epochs} epochs", bound, found.longest),
-            constant(f"{where}: mean rounds between visits", str(K), found.mean)._replace(paper=f"K = {K}"),
+            constant(f"{where}: mean rounds between visits", str(K), found.mean, f"K = {K}"),
         ]
         counts = [f"{d:,}", f"{q:,}", *map(str, (K, epochs, found.missed, found.twice))]
         lines.append([*counts, f"{bound} / {found.longest}", f"{K} / {float(found.mean):g}"])

@@ -27,6 +27,7 @@ LARGEST = SIZES[-1]
 RHO = {COMPLETE: "0", GRID: "0.9677", RING: "0.9968"}  # at N = 64
 REDUCED = Printed(0.061)  # "about 6.1 % of its initial value", without a std
 MARK: dict[str, Any] = {"marker": "o", "markersize": 4}
+SHORT = "{:.3g}".format
 APART = "0.1%"  # "remains within 0.1 % across graph families"
 
 Cells = Mapping[tuple[str, int], Cell]  # by family and N
@@ -114,15 +115,11 @@ def _percent(value: float) -> str:
     return f"{100 * value:.2f} %"
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}"
-
-
 def _table(objective: Cells, disagreement: Cells, log: Any) -> Table:
     rows = []
     for n, family in product(SIZES, FAMILIES):
         paper = (RHO[family], "about 6.1 %") if n == LARGEST else ("–", "–")
-        ends = [_shown(objective[family, n], _percent), _shown(disagreement[family, n], _short)]
+        ends = [_shown(objective[family, n], _percent), _shown(disagreement[family, n], SHORT)]
         rows.append([str(n), family, paper[0], f"{mixing(family, n):.4f}", paper[1], *ends])
     apart = "; ".join(f"N = {n}: {_percent(spread(objective, n))}" for n in SIZES)
     notes = (
@@ -137,15 +134,14 @@ def _table(objective: Cells, disagreement: Cells, log: Any) -> Table:
 def _picture(objective: Cells, disagreement: Cells) -> Picture:
     lines = [
         f"{family}, N = {n}: objective {_shown(objective[family, n], _percent)}, disagreement "
-        f"{_shown(disagreement[family, n], _short)}, ρ {mixing(family, n):.4f}"
+        f"{_shown(disagreement[family, n], SHORT)}, ρ {mixing(family, n):.4f}"
         for n in SIZES
         for family in FAMILIES
     ]
     text = (
         "Three panels against the number of nodes, a line for each graph family: the objective after 1200 "
         "rounds relative to its start, the disagreement, and ρ; bars of one standard deviation. "
-        + "; ".join(lines)
-        + "."
+        f"{'; '.join(lines)}."
     )
 
     def draw(to: Path) -> None:

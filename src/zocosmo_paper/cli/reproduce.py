@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zocosmo.cli.common import is_watched, output, print_json, stderr_bar
-from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line
+from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line, option
 from zocosmo.cli.study import say_stopped
 from zocosmo.errors import FolderError, InputError, check_whole
 from zocosmo.files import finite_or_null
@@ -36,14 +36,12 @@ def reproduce_command(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME… | all", help="Items; --list lists them.")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for logs, tables, figures and the report.")] = OUT,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds, instead of the paper's.")] = None,
+    list_: Annotated[bool, option("List the items and stop.", "--list")] = False,
+    out: Annotated[Path, option("Folder for logs, tables, figures and the report.")] = OUT,
+    seeds: Annotated[int | None, option("Number of seeds, instead of the paper's.")] = None,
     resume: ResumeOption = False,
-    processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 2,
-    model: Annotated[
-        str, typer.Option(help="For items that need one: smollm2, a folder, or a name on the hub.")
-    ] = "",
+    processes: Annotated[int, option("Processes that share the batches.")] = 2,
+    model: Annotated[str, option("For items that need one: smollm2, a folder, or a name on the hub.")] = "",
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -192,7 +190,7 @@ class Watch:
         self._bar, self._how, self._items = bar, how, {item.name: item for item in items}
         self._whole = bar.add_task("all", total=None, doing="")
         self._tasks: dict[str, Any] = {}
-        self._sizes: dict[str, int] = {}
+        self._total = 0  # node-rounds of the item at work
         self._done: dict[tuple[str, int], int] = {}
         self._left = Left(seconds(), list(self._items))
 
@@ -201,8 +199,7 @@ class Watch:
             self._begin(item)
         if told is not None:
             self._done[doing, told.batch] = told.rounds
-        total = sum(self._sizes.values())
-        share = sum(self._done.values()) / total if total else 0.0
+        share = sum(self._done.values()) / self._total if self._total else 0.0
         self._bar.update(self._tasks[item], completed=share, doing=doing)
         whole, left = self._left(item, share)
         about = "" if left is None else f"about {left // 60:.0f}:{left % 60:02.0f} left"
@@ -214,12 +211,8 @@ class Watch:
         for task in self._tasks.values():
             self._bar.update(task, completed=1.0, doing="done")
             self._bar.stop_task(task)
-        plans = load_plans(self._items[item], self._how)
-        self._sizes = {
-            name: plan.last * sum(dict(trial.graph)["n"] for trial in plan.trials)
-            for name, plan in plans.items()
-        }
-        self._done = {}
+        plans = load_plans(self._items[item], self._how).values()
+        self._total, self._done = sum(plan.node_rounds for plan in plans), {}
         self._tasks[item] = self._bar.add_task(item, total=1.0, doing="")
 
 

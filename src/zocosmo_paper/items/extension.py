@@ -1,7 +1,7 @@
 """The 1,536-run study: unequal curvatures, oracle noise, sparse momentum."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.methods import EdgeLocal
-from zocosmo.report.budget import Cell
 from zocosmo.sim.engine import Simulation
 from zocosmo_paper.claim import Claim, Printed, constant, ends_below, order
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
@@ -19,6 +18,7 @@ from zocosmo_paper.items.studies import (
     GRAPHS,
     SEEDS,
     Array,
+    Cells,
     Quote,
     Spot,
     Study,
@@ -34,7 +34,6 @@ GROUPS = list(product(GRAPHS, OMEGAS, ZETAS, STEPS))  # of panels: graph, omega,
 ALIKE = 1e-14  # absolute, for states near 0.2: two products round
 
 Group = tuple[str, float, float, float]
-Cells = Mapping[Spot, Cell]
 
 
 class Update(NamedTuple):
@@ -46,7 +45,7 @@ class Update(NamedTuple):
     times: int = 1
 
     def spot(
-        self, graph: str, coupling: str, omega: float = 0.6, zeta: float = 2.0, eta0: float = 4e-3
+        self, graph: str, coupling: str, omega: float = 0.6, zeta: float = 2.0, eta0: float = 0.004
     ) -> Spot:
         return Spot(graph, coupling, self.times * eta0, zeta, omega, self.sigma, self.beta)
 

@@ -259,9 +259,12 @@ def _close(found: Cells, n: int) -> Claim:
     return figure(words, Printed(middle, spread), pairs, diverged=a.diverged + b.diverged, note=note)
 
 
-CHOICES = {
+START = {
     "initial point": "all coordinates −1, every node, every seed: others miss the printed ratios",
     "node shifts": "Gaussian of std 0.3 per node and coordinate: uniform ones land far below",
+}
+CHOICES = {
+    **START,
     "momentum": "β = 0, as the appendix says for these two studies",
     "logging": "every 10 rounds: 970, 1950, 1480, 690, 330 and 160 are all multiples",
     "divergence": "a run ends once its objective passes 1e12; this start and η sit on the stability edge",

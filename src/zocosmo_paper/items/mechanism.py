@@ -13,7 +13,6 @@ from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import complete, ring
 from zocosmo.methods import EdgeLocal, World
 from zocosmo.problems.quadratic import quadratic
-from zocosmo.report.budget import Cell
 from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import Panel, picture
@@ -21,6 +20,7 @@ from zocosmo_paper.items.studies import (
     COUPLINGS,
     GRAPHS,
     SEEDS,
+    Cells,
     D,
     N,
     Q,
@@ -70,7 +70,7 @@ def find(evidence: Evidence) -> Findings:
     return Findings(claims, tables, [one_figure(study.parts, *about) for about in FIGURES])
 
 
-def orderings(cells: Mapping[Spot, Cell]) -> Iterator[Claim]:
+def orderings(cells: Cells) -> Iterator[Claim]:
     """With unequal linear terms, S and I reach a floor and G does not."""
     paper = "nonzero linear heterogeneity produces a floor for S and I; G keeps the cancellation"
     for graph, zeta, other in product(GRAPHS, (0.5, 2.0), "SI"):
@@ -78,14 +78,14 @@ def orderings(cells: Mapping[Spot, Cell]) -> Iterator[Claim]:
         yield ends_below(f"G below {other}: {graph}, zeta {zeta:g}, eta 0.004", paper, low, high)
 
 
-def closeness(cells: Mapping[Spot, Cell]) -> Iterator[Claim]:
+def closeness(cells: Cells) -> Iterator[Claim]:
     paper = "at zero heterogeneity the final means are close"
     for eta, graph, other in product((PRACTICAL, CERTIFIED), GRAPHS, "SI"):
         pair = (cells[Spot(graph, coupling, eta, 0.0)] for coupling in (other, "G"))
         yield close(f"{other} close to G: {graph}, zeta 0, eta {eta:g}", paper, *pair)
 
 
-def one_trajectory(cells: Mapping[Spot, Cell]) -> Claim:
+def one_trajectory(cells: Cells) -> Claim:
     """Under G, x̄ depends on neither the matching nor the linear terms   [eq:corr_cancellation]"""
     words = "largest relative difference between final F of G over graphs and zeta"
     worst = 0.0
@@ -136,7 +136,7 @@ def same_noise(seeds: list[int]) -> Fraction:
     return Fraction(alike, len(seeds))
 
 
-def summary(cells: Mapping[Spot, Cell]) -> list[list[str]]:
+def summary(cells: Cells) -> list[list[str]]:
     return [
         [f"{eta:g}", graph, f"{zeta:g}", *(shown(cells[Spot(graph, c, eta, zeta)]) for c in COUPLINGS)]
         for eta, graph, zeta in product((PRACTICAL, CERTIFIED), GRAPHS, ZETAS)

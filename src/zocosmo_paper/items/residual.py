@@ -103,9 +103,8 @@ def table(log: pd.DataFrame, seen: pd.DataFrame) -> Table:
     both["coupling"] = both["method"].str.extract(r"coupling=(\w)", expand=False)
     columns = ("graph", "problem", "states", "above the bound", *(f"largest share, {c}" for c in COUPLINGS))
     title = "Curvature residual against its bound, at every logged state"
-    return Table(
-        "curvature-residual", title, columns, list(_rows(both)), "share: residual squared over its bound."
-    )
+    notes = "share: residual squared over its bound."
+    return Table("curvature-residual", title, columns, list(_rows(both)), notes)
 
 
 def _rows(both: pd.DataFrame) -> Iterable[list[str]]:

@@ -79,11 +79,11 @@ def of_seeds(log: Any, seeds: Iterable[str]) -> Any:
     return log[log["seed"].isin(list(seeds))]
 
 
-def cell_claim(words: str, paper: str, ours: Cell, *, ordered: bool = False, note: str = "") -> Claim:
+def cell_claim(words: str, paper: str, ours: Cell, *, ordered: bool = False) -> Claim:
     """A printed cell against ours; `not run` if no graph of these seeds has the degree."""
     if not ours.values and not ours.diverged:
         return unknown(words, paper, "no graph of these seeds has such a mean degree; ask for more seeds")
-    claim = figure(words, read(paper), ours.values, diverged=ours.diverged, ordered=ordered, note=note)
+    claim = figure(words, read(paper), ours.values, diverged=ours.diverged, ordered=ordered)
     return claim._replace(paper=paper)
 
 

@@ -65,7 +65,9 @@ def find(evidence: Evidence) -> Findings:
     hits = sum(_cell(free, key).verdict == WITHIN for key in free)
     words = "cells that are within where any connected graph counts, as the text has it"
     claims.append(constant(words, str(len(free)), hits))
-    claims += [*orders.values(), _saturated(free)]
+    at_the_end = [gaps(free, q, "3") for q in SATURATED]  # with any degree: it does not matter by then
+    words = "Rand-k is better at saturation: mean over q = 1 and q = 2 at 3 Mbit"
+    claims += [*orders.values(), pooled(words, "lower for both", at_the_end)]
     for q in LARGE if draws.inside else ():
         words = f"the gap at 1 Mbit is larger for q = {q} than for q = 1"
         claims.append(order(words, "clearer", gaps(inside, 1, "1"), gaps(inside, q, "1")))
@@ -89,12 +91,6 @@ def _as_printed(found: Cells, q: int, budget: str) -> Claim:
 def gaps(found: Cells, q: int, budget: str) -> dict[str, float]:
     """Rand-k minus ZO-COSMO, by seed."""
     return differences(found[q, budget, RAND_K].values, found[q, budget, COSMO].values)
-
-
-def _saturated(found: Cells) -> Claim:
-    """Over the first seeds with any degree: at saturation neither rounds nor degrees matter."""
-    words = "Rand-k is better at saturation: mean over q = 1 and q = 2 at 3 Mbit"
-    return pooled(words, "lower for both", [gaps(found, q, "3") for q in SATURATED])
 
 
 def _table(inside: Cells, free: Cells, draws: Draws) -> Table:

@@ -22,8 +22,6 @@ from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from zocosmo.planner.outlook import Outlook
 
 GraphOption = Annotated[str, option(GRAPH_HELP)]
@@ -60,7 +58,7 @@ def plan_command(
     from zocosmo.core.tape import Tape
     from zocosmo.planner.costs import Deployment
     from zocosmo.planner.outlook import Wish, as_report, outlook
-    from zocosmo.planner.units import as_rate, as_seconds
+    from zocosmo.planner.units import as_bits, as_rate, as_seconds, uplink_bits
     from zocosmo.report.outlook import outlook_figure
 
     check_known("value type", value, VALUE_TYPES)
@@ -72,12 +70,18 @@ def plan_command(
     if rounds is not None:
         check_whole("--rounds", rounds, 1)
     rate, seconds = as_rate("--bandwidth", bandwidth), None if time is None else as_seconds("--time", time)
+    if budget is not None:
+        bits = as_bits("--budget", budget)
+    elif seconds is not None:
+        bits = uplink_bits(rate, seconds)
+    else:
+        raise InputError("give --budget (bits per node), --time (how long), or both")
     setting = Deployment(
         d=d,
         bandwidth=rate,
         latency=as_seconds("--latency", latency),
         query_time=as_seconds("--query-time", query_time),
-        budget=_budget(budget, rate, seconds),
+        budget=bits,
         value_bits=VALUE_TYPES[value].bits,
         period=period,
     )
@@ -95,17 +99,6 @@ def plan_command(
     if figure is not None:
         outlook_figure(out, figure, family)
     print_report(as_report(out), as_json, lambda console: show(out, console))
-
-
-def _budget(text: str | None, rate: "Fraction", seconds: "Fraction | None") -> int:
-    """--budget in bits; with --time alone all that an uplink sends in that time."""
-    from zocosmo.planner.units import as_bits, uplink_bits
-
-    if text is not None:
-        return as_bits("--budget", text)
-    if seconds is None:
-        raise InputError("give --budget (bits per node), --time (how long), or both")
-    return uplink_bits(rate, seconds)
 
 
 def show(out: "Outlook", console: Console) -> None:

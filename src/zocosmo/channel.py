@@ -8,6 +8,7 @@ the same bits.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from zocosmo.coarse import Coarse
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.ledger import Ledger
+from zocosmo.core.levels import NONE, PER_UNIT, from_levels, level_codes
 from zocosmo.core.message import CODECS
 from zocosmo.core.modulo import Modulo
 from zocosmo.core.payload import Bits
@@ -181,6 +183,31 @@ class Channel(ABC):
         """Continue from what `arrays` returned."""
         if self.coarse is not None:
             self.coarse.memory.restore(arrays)
+
+    # One number of every node
+
+    def mix_levels(self, v: NDArray[np.float64], partners: Partners | None = None) -> NDArray[np.float64]:
+        """Positive numbers (…, n, 1), their logarithms mixed with all neighbours, or with partners, on the
+        grid of `core.levels`: 16 bits a message. A number that is 0 stays, and nobody averages with it."""
+        kind, codes = MessageKind(1, "level"), level_codes(v).reshape(-1, 1)
+        own, has = codes / PER_UNIT, codes != NONE
+        total = own.copy()
+        with self._sending_levels():
+            if partners is not None:
+                self._traffic.paired(kind, partners)
+                theirs = self._swap(Letters(codes), self._rows_of(partners), None).values
+                total += np.where(has & (theirs != NONE), 0.5 * (theirs / PER_UNIT - own), 0.0)
+                has = has & (partners != self.nodes).reshape(-1, 1)
+            else:
+                self._traffic.routed(kind)
+                for slot, heard in self._hear(Letters(codes), None, None, True):
+                    step = slot.weight * (heard.values / PER_UNIT - own[slot.rows])
+                    total[slot.rows] += np.where(has[slot.rows] & (heard.values != NONE), step, 0.0)
+        return np.where(has, from_levels(total), v.reshape(-1, 1)).reshape(v.shape)
+
+    def _sending_levels(self) -> AbstractContextManager[None]:
+        """Letters are levels, whatever the wire and the codec are."""
+        return nullcontext()
 
     # To everyone
 

@@ -1,6 +1,7 @@
 """The channel over torch.distributed: the same arithmetic as in memory, with frames between processes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import DTypeLike
 from zocosmo.channel import Channel, Index, Values
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
+from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.modulo import COUNT_AT, is_wide
 from zocosmo.core.support import MAX_D, Support
@@ -261,7 +263,7 @@ class TorchChannel(Channel):
                 places = index[self._at[j]] if public is None else public[i]
                 expected.append(Awaited((i, j), i, size, places))
         got = self._exchange(sent, expected)
-        if self.coarse is not None:
+        if self.coarse is not None and letters.scale is not None:
             self._carry_rest(letters, self.coarse.wire.rest, sent, expected, got)
         return got
 
@@ -383,6 +385,15 @@ class TorchChannel(Channel):
         """A message as one row."""
         scale = self.wire.unpack_scale(message.scale) if message.scale else None
         return Letters(message.values[None], scale, None if message.rest is None else message.rest[None])
+
+    @contextmanager
+    def _sending_levels(self) -> Iterator[None]:
+        kept = self.value, self.codec, self._lengths
+        self.value, self.codec, self._lengths = LEVEL, "values", {}
+        try:
+            yield
+        finally:
+            self.value, self.codec, self._lengths = kept
 
     def _layout(self, size: int, value: ValueType) -> Codec:
         if value is not self.value:  # the second part of a wide message

@@ -53,6 +53,7 @@ bench: $(MODELS) ## every benchmark, each against its floor or peer in the same 
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/support.py
 	$(BIN)/python benchmarks/codecs.py
+	$(BIN)/python benchmarks/few_bits.py
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/peers.py

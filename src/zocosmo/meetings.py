@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.core.modulo import EXACT, LEAST, MOST, Modulo, is_wide, least_exponent, step_of
+from zocosmo.core.modulo import EXACT, LEAST, MOST, WIDE, Modulo, is_wide, least_exponent, step_of
 from zocosmo.traffic import Link
 
 Values = NDArray[Any]
@@ -23,11 +23,13 @@ Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Arrays = dict[str, NDArray[Any]]
 
-REACH = {2: 2.5, 3: 4.0, 4: 6.0}  # c: how many root mean squares a message of b bits reaches
-MOST_REACH = 8.0  # with 5 bits and more
+REACH = {2: 2.0, 3: 3.5, 4: 5.0}  # c: how many root mean squares a message of b bits reaches
+MOST_REACH = 6.0  # with 5 bits and more
 KEPT = 0.8  # of the mean square, at each meeting
-OUTLIER = 16.0  # times the mean square: what is above counts as this much
+OUTLIER = 16.0  # times the mean square: what is above counts as this much,
+FARTHEST = 2.0**-40  # or as this share of itself, so that a wide message reaches it next time
 AFTER_FAILURE = 2.0**16  # times the mean square, when even a wide message was too narrow
+WIDE_REACH = 2.0 ** (WIDE - 1) - 0.5  # of a wide message, in units of Δ
 LEAST_REACH, MOST_REACHED = 2.0**-120, 2.0**126
 
 
@@ -57,13 +59,11 @@ class Meetings:
         size = runs * len(links)
         self.square = np.zeros(size)  # mean square of what the peer has and we have not; 0: never met
         self.wide = np.zeros(size, bool)  # the next message must be wide
-        self.sent_wide = np.zeros(size, bool)  # the last message was
         self.count = np.zeros(size, np.uint8)  # exchanges applied, mod 4
         self.step = np.zeros(runs * nodes)  # mean square of the largest entry of a node's steps
         self.failed, self.repaired, self.widened = (np.zeros(runs * nodes, np.int64) for _ in range(3))
         self.open: dict[int, Debt] = {}  # by link
         self.owed: list[Debt] = []  # to be undone in this round
-        self._now_wide = np.zeros(runs * nodes, bool)  # messages of this move
 
     def place(self, senders: Index, receivers: Index) -> Index:
         """The link between two rows, run · n + node."""
@@ -85,14 +85,14 @@ class Meetings:
             wide[rows] |= self.wide[out]
             met[rows] = True
         usual = np.minimum(step, 4 * np.sqrt(np.where(self.step > 0, self.step, step**2)))
-        least = (self.reach * apart + usual) / self.wire.reach
+        needed = self.reach * apart + step
+        least = np.maximum((self.reach * apart + usual) / self.wire.reach, needed / WIDE_REACH)
         exponent = least_exponent(_within(np.maximum(least, largest * 2.0**-EXACT))).clip(LEAST, MOST)
-        wide |= self.reach * apart + step > self.wire.reach * np.ldexp(1.0, exponent)
+        wide |= needed > self.wire.reach * np.ldexp(1.0, exponent)
         square = np.where(self.step > 0, _kept(self.step, step**2), step**2)
         self.step = np.where(met & np.isfinite(square), square, self.step)
-        self._now_wide = wide & met
-        self.widened += self._now_wide
-        return exponent, self._now_wide
+        self.widened += wide & met
+        return exponent, wide & met
 
     # What a receiver concludes
 
@@ -114,9 +114,7 @@ class Meetings:
         np.add.at(self.failed, rows, failed)
         np.add.at(self.repaired, rows, ahead)
         missed = failed | ahead
-        hopeless = (ahead & self.sent_wide[out]) | (failed & heard & is_wide(head)[:, 0])
-        self.square[out[hopeless]] *= AFTER_FAILURE
-        self.sent_wide[out] = self._now_wide[rows]
+        self.square[out[failed & heard & is_wide(head)[:, 0]]] *= AFTER_FAILURE
         apart = read.astype(np.float64) - held
         seen = (apart * apart).mean(axis=-1) - step_of(head)[:, 0] ** 2 / 12
         self._remember(out[can_read], seen[can_read])
@@ -126,7 +124,7 @@ class Meetings:
     def _remember(self, out: Index, seen: Values) -> None:
         """Follow the mean square of differences: not below a quarter of what was just seen."""
         old = self.square[out]
-        most = np.where(old > 0, OUTLIER * old, np.inf)
+        most = np.where(old > 0, np.maximum(OUTLIER * old, FARTHEST * seen), np.inf)
         self.wide[out] = seen > most
         seen = np.clip(seen, 0, most)
         self.square[out] = np.where(old > 0, np.maximum(_kept(old, seen), seen / 4), seen)
@@ -188,7 +186,7 @@ class Meetings:
             self.open[int(at[0])] = Debt(int(at[1]), places, delta)
 
 
-_KEPT = ("square", "wide", "sent_wide", "count", "step", "failed", "repaired", "widened")
+_KEPT = ("square", "wide", "count", "step", "failed", "repaired", "widened")
 
 
 def _kept(old: Values, seen: Values) -> Values:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from zocosmo.core.fields import join_bits, pack_flags, split_bits, unpack_flags
+from zocosmo.core.fields import pack_flags, unpack_flags
 from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Envelope, Letters, Wire
 
@@ -32,11 +32,16 @@ class Integers(ValueType):
     """Unsigned integers of a few bits, packed without gaps."""
 
     def pack(self, values: Values) -> bytes:
-        return pack_flags(split_bits(self._checked(values).astype(np.int64), self.bits))
+        octets = self._checked(values).astype(self._wire_dtype).view(np.uint8)
+        octets = octets.reshape(-1, self.dtype.itemsize)
+        return pack_flags(np.unpackbits(octets, axis=1, count=self.bits, bitorder="little").reshape(-1))
 
     def unpack(self, data: bytes | memoryview, count: int) -> Values:
         flags = unpack_flags(memoryview(data), count * self.bits)
-        return join_bits(flags, self.bits, count).astype(self.dtype)
+        octets = np.packbits(flags.reshape(count, self.bits), axis=1, bitorder="little")
+        whole = np.zeros((count, self.dtype.itemsize), np.uint8)
+        whole[:, : octets.shape[1]] = octets
+        return whole.view(self._wire_dtype).reshape(-1).astype(self.dtype, copy=False)
 
 
 class Modulo(Wire):
@@ -63,7 +68,8 @@ class Modulo(Wire):
         assert envelope.exponent is not None
         r, factors = envelope.drawn(values.shape[-1])
         fine, exponent = np.isfinite(values).all(axis=-1, keepdims=True), envelope.exponent[:, None]
-        whole = np.floor(np.where(fine, values, 0) * np.ldexp(1.0, -exponent) + r).astype(np.int64)
+        known = values if fine.all() else np.where(fine, values, 0)
+        whole = np.floor(known * np.ldexp(1.0, -exponent) + r).astype(np.int64)
         head = np.where(fine, exponent + 128, _UNREADABLE).astype(np.uint32)
         head |= check_bits(whole, factors) << np.uint32(_CHECK_AT)
         low = (whole & (2**self.bits - 1)).astype(np.uint8)
@@ -84,12 +90,11 @@ class Modulo(Wire):
             low += np.where(wide, letters.rest * size, 0)
             size = np.where(wide, 2.0**WIDE, size)
         k = low + size * np.floor((near + size / 2 - low) / size)
-        fine = np.isfinite(k) & (np.abs(k) < 2.0**62)
-        whole = np.where(fine, k, 0).astype(np.int64)
-        told = (head >> np.uint32(_CHECK_AT)) & np.uint32(2**16 - 1)
-        right = (check_bits(whole, factors) == told) & (head & 255 != _UNREADABLE)
-        right &= fine.all(axis=-1, keepdims=True)
-        return np.where(right, delta * (k + 0.5 - r), np.nan).astype(dtype, copy=False)
+        right = (np.abs(k) < 2.0**62).all(axis=-1, keepdims=True) & (head & 255 != _UNREADABLE)
+        whole = (k if right.all() else np.where(right, k, 0)).astype(np.int64)
+        right &= check_bits(whole, factors) == (head >> np.uint32(_CHECK_AT)) & np.uint32(2**16 - 1)
+        read = delta * (k + 0.5 - r)
+        return (read if right.all() else np.where(right, read, np.nan)).astype(dtype, copy=False)
 
     def pack_scale(self, scale: Values) -> bytes:
         return int(scale[0]).to_bytes(4, "little")

@@ -57,6 +57,10 @@ def minimize(
     seed: SeedOption = "0",
     beta: Annotated[float, option("Momentum.")] = 0.0,
     coupling: Annotated[str | None, option("G, S or I, with edge_local.")] = None,
+    directions: Annotated[str | None, option("Sign vectors on a support: a number, or auto.")] = None,
+    signs: Annotated[str | None, option("independent or orthogonal.")] = None,
+    sides: Annotated[int | None, option("2 for central differences, 1 for forward ones.")] = None,
+    step: Annotated[str | None, option("plain, normalised or normalised_local.")] = None,
     schedule: Annotated[
         str, option("Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
     ] = "auto",
@@ -88,6 +92,7 @@ def minimize(
     oracle = Command(command, (nodes or 1) if web is None else web.n, timeout=timeout, workers=workers)
     choices: dict[str, Any] = {
         **{"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling},
+        **{"directions": _directions(directions), "signs": signs, "sides": sides, "step": step},
         **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
         **{"reach": None if reach is None else _reach(reach), "method": method},
         **{"graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
@@ -99,6 +104,15 @@ def minimize(
         write_result(out, result)
     if not result.success:
         raise typer.Exit(1)
+
+
+def _directions(text: str | None) -> int | str | None:
+    """A number, or auto."""
+    if text is None or text == "auto":
+        return text
+    if not text.isdecimal():
+        raise InputError(f"--directions takes a whole number or auto, got {text!r}")
+    return int(text)
 
 
 def _schedule(text: str) -> str | dict[str, Any]:

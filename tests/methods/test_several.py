@@ -131,7 +131,7 @@ REFUSED = {
     "directions": ({"directions": 0}, "directions must be 1 or more, got 0"),
     "signs": ({"signs": "gaussian"}, "signs"),
     "sides": ({"sides": 3}, "sides must be between 1 and 2, got 3"),
-    "step": ({"step_rule": "long"}, "unknown step 'long'"),
+    "step": ({"step_rule": "long"}, "step 'long' is not known"),
 }
 
 

@@ -1,7 +1,7 @@
 """Rounds with K directions as they are written: every draw of signs and rows, slopes from evaluations.
 
-Whole numbers and dyadic floats only, so nothing rounds: `estimates` needs even Hessians, `enumerated` d/q and K of
-the form 3/2 or a power of two.
+Whole numbers and dyadic floats only, so nothing rounds: `estimates` needs even Hessians, `enumerated` d/q
+and K of the form 3/2 or a power of two.
 """
 
 from collections import defaultdict
@@ -45,7 +45,7 @@ def losses(x, H, b):
 
 
 def estimates(x, H, b, u, mu, sides, noise=None):
-    """ĝ · q K μ · sides / d for each draw u (…, K, d), in whole numbers; noise (…, 2K or K + 1) of evaluations."""
+    """ĝ · q K μ · sides / d for each draw u (…, K, d), whole; noise (…, 2K or K + 1) of evaluations."""
     plus = losses(x + mu * u, H, b)
     minus = losses(x - mu * u, H, b) if sides == 2 else losses(x, H, b)[..., None]
     K, rise = u.shape[-2], plus - minus
@@ -61,7 +61,7 @@ def uncorrelated(size):
 
 
 class Noises:
-    """What is random in a round besides directions: samples (n, d), evaluations (n, K + 1 or 2K), dither (n, d)."""
+    """What is random besides directions: samples (n, d), evaluations (n, K + 1 or 2K), dither (n, d)."""
 
     def __init__(self, sample=0.0, query=0.0, dither=0.0, K=1, sides=2):
         asked = 2 * K if sides == 2 else K + 1

@@ -24,7 +24,17 @@ from zocosmo.theory.directions import (
 H5 = np.array([[2, 4, -2, 0, 6], [4, 6, 2, -4, 0], [-2, 2, 4, 2, 8], [0, -4, 2, -2, 2], [6, 0, 8, 2, 2]])
 X5, B5 = np.array([1, -2, 0, 3, 1]), np.array([0, 1, -1, 2, 5])
 INDEPENDENT = [(3, 2, 1), (3, 2, 2), (4, 3, 2), (4, 4, 2), (3, 2, 3), (5, 1, 2)]
-ORTHOGONAL = [(3, 2, 2), (4, 3, 2), (4, 3, 3), (4, 3, 4), (4, 4, 2), (4, 4, 4), (5, 5, 2), (5, 5, 3), (5, 3, 3)]
+ORTHOGONAL = [
+    (3, 2, 2),
+    (4, 3, 2),
+    (4, 3, 3),
+    (4, 3, 4),
+    (4, 4, 2),
+    (4, 4, 4),
+    (5, 5, 2),
+    (5, 5, 3),
+    (5, 3, 3),
+]
 CASES = [(*size, "independent") for size in INDEPENDENT] + [(*size, "orthogonal") for size in ORTHOGONAL]
 
 
@@ -121,7 +131,8 @@ def test_as_many_orthogonal_directions_as_coordinates_are_the_gradient(q):
 def test_orthogonal_signs_never_scatter_more(q, data):
     K = data.draw(st.integers(1, order(q)))
     loose, tight = (cross(q, Directions(K=K, signs=signs)) for signs in SIGNS)
-    assert tight <= loose and (tight < loose) == (K > 1)
+    assert tight <= loose
+    assert (tight < loose) == (K > 1)
 
 
 @pytest.mark.parametrize("signs", SIGNS)
@@ -140,7 +151,10 @@ def test_one_side_has_the_mean_of_two_on_any_loss(signs):
 
 def test_the_figures_of_the_design():
     """d = 32, q = 16: K = 8 orthogonal directions scatter 4 ‖g‖², independent ones 5.75 ‖g‖², one 32 ‖g‖²."""
-    told = [norm_factor(32, 16, Directions(K=K, signs=s)) for K, s in ((1, SIGNS[0]), (8, SIGNS[0]), (8, SIGNS[1]))]
+    told = [
+        norm_factor(32, 16, Directions(K=K, signs=s))
+        for K, s in ((1, SIGNS[0]), (8, SIGNS[0]), (8, SIGNS[1]))
+    ]
     assert told == [32, Fr(23, 4), 4]
     assert critical_alike(32, 16, 2, Directions(K=8, signs="orthogonal")) == Fr(1, 4)
 
@@ -149,7 +163,9 @@ def test_one_side_pays_four_times_the_query_noise():
     """Per direction; so twice at equal queries. In total the same for both kinds of signs where q = Q."""
     g, how = [0] * 8, {"mu": 1, "omega": 1}
     for K, signs in ((2, "independent"), (4, "orthogonal"), (8, "orthogonal")):
-        one, two = (scatter(g, q=8, directions=Directions(K=K, signs=signs, sides=s, **how)).query for s in (1, 2))
+        one, two = (
+            scatter(g, q=8, directions=Directions(K=K, signs=signs, sides=s, **how)).query for s in (1, 2)
+        )
         assert one == 4 * two == Fr(16, K)
 
 

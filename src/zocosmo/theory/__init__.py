@@ -8,6 +8,7 @@ import zocosmo.theory.bounds as bounds
 import zocosmo.theory.certificates as certificates
 import zocosmo.theory.coverage as coverage
 import zocosmo.theory.directions as directions
+import zocosmo.theory.dither as dither
 import zocosmo.theory.exact as exact
 import zocosmo.theory.law as law
 import zocosmo.theory.mixing as mixing
@@ -21,12 +22,15 @@ import zocosmo.theory.schedule as schedule
 import zocosmo.theory.sides as sides
 import zocosmo.theory.stability as stability
 import zocosmo.theory.steps as steps
+import zocosmo.theory.subspace as subspace
+import zocosmo.theory.touches as touches
 
 __all__ = [
     "bounds",
     "certificates",
     "coverage",
     "directions",
+    "dither",
     "exact",
     "law",
     "mixing",
@@ -40,4 +44,6 @@ __all__ = [
     "sides",
     "stability",
     "steps",
+    "subspace",
+    "touches",
 ]

@@ -5,25 +5,26 @@ S is a uniform support of q out of d coordinates, ε_1 … ε_K are signs on it,
     ĝ_S = (d/q) (1/K) Σ_k s_k ε_k,        0 elsewhere.
 
 Independent signs are K fair draws. Orthogonal signs are ε_k = ε_0 ⊙ H[r_k, :q], H the Sylvester–Hadamard
-matrix of order Q, the least power of two that is q or more: ε_0 fair, rows r_k distinct, one of them the first.
-On a linear loss with gradient g, ĝ_S = (d/q) C g_S with C = (1/K) Σ_k ε_k ε_kᵀ, whose diagonal is 1. Away from it
-E C_cl = 0, and everything else follows from
+matrix of order Q, the least power of two that is q or more: ε_0 fair, rows r_k distinct, one of them the
+first. On a linear loss with gradient g, ĝ_S = (d/q) C g_S with C = (1/K) Σ_k ε_k ε_kᵀ, whose diagonal is 1.
+Away from it E C_cl = 0, and everything else follows from
 
     κ = E C_cl² = 1/K                          independent
                   (Q − K) / (K (Q − 1))        orthogonal; Q = 1 allows K = 1 only, and κ = 1
 
     E‖ĝ‖² = φ ‖g‖²,     φ = (d/q) (1 + (q − 1) κ).
 
-For orthogonal signs C_cl = ε_0c ε_0l (1/K) Σ_k H[r_k, c ⊕ l], positions in S counted from 0. A column of H other
-than the first has Q/2 − 1 ones and Q/2 minus ones below its first row, so its sum over K distinct rows, one of
-them the first, has the mean square K (Q − K) / (Q − 1). No pair of positions is better than another.
+For orthogonal signs C_cl = ε_0c ε_0l (1/K) Σ_k H[r_k, c ⊕ l], positions in S counted from 0. A column of H
+other than the first has Q/2 − 1 ones and Q/2 minus ones below its first row, so its sum over K distinct
+rows, one of them the first, has the mean square K (Q − K) / (Q − 1). No pair of positions is better than
+another.
 
-One side. s_k = [f(x + με_k) − f(x)] / μ is g·ε_k + (μ/2) ε_kᵀHε_k on a quadratic. Flipping all signs flips the
-first part and keeps the second, so E ĝ is the same as with two sides, for every loss; the second part only adds
-variance. It is common to all directions where H is diagonal, and so is the noise of f(x): both meet
-m_c = (1/K) Σ_k ε_kc, whose mean square is 1/K for independent signs, κ for orthogonal ones, but 1 at the first
-position of S, because the first column of H is all ones. Summed over S that is 1 + (q − 1) κ, which is q/K, as for
-independent signs, where q = Q.
+One side. s_k = [f(x + με_k) − f(x)] / μ is g·ε_k + (μ/2) ε_kᵀHε_k on a quadratic. Flipping all signs flips
+the first part and keeps the second, so E ĝ is the same as with two sides, for every loss; the second part
+only adds variance. It is common to all directions where H is diagonal, and so is the noise of f(x): both
+meet m_c = (1/K) Σ_k ε_kc, whose mean square is 1/K for independent signs, κ for orthogonal ones, but 1 at
+the first position of S, because the first column of H is all ones. Summed over S that is 1 + (q − 1) κ,
+which is q/K, as for independent signs, where q = Q.
 """
 
 from dataclasses import dataclass, replace

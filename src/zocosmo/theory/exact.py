@@ -22,9 +22,9 @@ enters by E[1_k] = p and by E[1_k 1'_k], which is p if two nodes share the suppo
 Nodes of one pair share both; across pairs G shares support and signs, S the support, I nothing.
 
 K directions change one number: p₂ is multiplied by κ, the mean square of what is left of ε_k ε_l after
-averaging (`directions`). One side, noisy queries and samples of each direction's own add variance that does not
-depend on the states (`sides`). A wire that rounds with dither of scale Δ adds ½ (e_j − e_i), or (W − I) e, with e
-independent of variance Δ²/12 at every value and sender: it keeps every sum.
+averaging (`directions`). One side, noisy queries and samples of each direction's own add variance that does
+not depend on the states (`sides`). A wire that rounds with dither of scale Δ adds ½ (e_j − e_i) to x_i, or
+(W − I) e, with e independent of variance Δ²/12 at every value and sender: it keeps every sum.
 
 Mixing uses the same support. With J the averaging of pairs, U = diag(active) and 1_S at each node that of its
 pair, x⁺ = x + 1_S (J y − U x). Its second moment needs only the averages over matchings of J Z Jᵀ, J Z U and
@@ -129,8 +129,8 @@ def expectation(
     numbers = (*etas, beta, problem.sigma, scale, directions.mu, directions.omega)
     scalars = all(isinstance(rational(each), Fraction) for each in numbers)
     dtype: type = object if arrays and scalars and all(each.is_rational for each in laws) else np.float64
-    how = {"coupling": coupling, "q": q, "beta": beta, "directions": directions, "scale": scale}
-    maps = _maps(problem, laws, **how, dtype=dtype)
+    method = {"coupling": coupling, "q": q, "beta": beta, "directions": directions, "scale": scale}
+    maps = _maps(problem, laws, **method, dtype=dtype)
     now, measured = known_moments(start, beta, dtype), []
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable expectation may overflow float64
         measured.append(measure(problem, now))
@@ -211,7 +211,8 @@ def make_round(
     p, shares = share(d, q), law.shared(coupling)
     two = cross(q, directions) * pair_share(d, q)  # κ p₂
     support, sign = p if shares in "GS" else p * p, two if shares == "G" else Fraction(0)
-    beta_, sigma, h = as_scalar(beta, dtype), as_scalar(problem.sigma, dtype), problem.H.T.astype(dtype)
+    beta_, sigma = as_scalar(beta, dtype), as_scalar(problem.sigma, dtype)
+    h: Array = problem.H.T.astype(dtype)
     more, found = added(h, q, sigma, directions), law.averages(dtype)
     weights = [(p, support), (two, sign), *([] if more is None else [(Fraction(1), Fraction(shares == "G"))])]
     both, left, none = (

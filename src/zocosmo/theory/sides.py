@@ -1,4 +1,4 @@
-"""Variance that one side, noisy queries and samples of their own add to K directions, coordinate by coordinate.
+"""Variance that one side, noisy queries and samples of their own add to K directions, by coordinate.
 
 None of it depends on the states of diagonal quadratics, so the recursion of `exact` adds it as a constant.
 """

@@ -141,8 +141,8 @@ def expected_limit(
     if not linear.is_stable(eta):
         top = f"spectral radius {linear.radius(eta):.6g}"
         raise ValueError(f"no limit: eta = {eta} is unstable, {top}; use a step below critical_step")
-    how = {"coupling": coupling, "q": q, "beta": beta, "directions": directions, "scale": scale}
-    full = make_round(problem, *linear.laws, **how, dtype=np.float64)
+    how: dict[str, Any] = {"coupling": coupling, "q": q, "beta": beta, "directions": directions}
+    full = make_round(problem, *linear.laws, **how, scale=scale, dtype=np.float64)
     means = _settled_means(full, float(eta), linear)
     driven = full.step(linear.unpack(np.zeros(linear.size), *means), float(eta))
     second = Resolvent(linear, float(eta)).apply(linear.pack(driven))
@@ -164,7 +164,12 @@ class MomentMap:
     ) -> None:
         self.laws = in_turn(problem, law)
         flat = Quadratics(problem.H, np.zeros(problem.H.shape, int))  # b and σ do not affect stability
-        how = {"coupling": coupling, "q": q, "beta": beta, "directions": directions.only_signs}
+        how: dict[str, Any] = {
+            "coupling": coupling,
+            "q": q,
+            "beta": beta,
+            "directions": directions.only_signs,
+        }
         self.rounds: list[Round] = [make_round(flat, each, **how, dtype=np.float64) for each in self.laws]
         self.shape, self.blocks = (problem.d, problem.n, problem.n), 1 if beta == 0 else 3
         self.size = self.blocks * problem.d * problem.n**2

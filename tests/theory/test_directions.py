@@ -1,6 +1,7 @@
 """K directions: moments against every support, sign, row and noise there is, in whole numbers."""
 
 from fractions import Fraction as Fr
+from itertools import product
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from zocosmo.theory.directions import (
     query_noise,
     scatter,
 )
+from zocosmo.theory.moments import coupling_moments
 
 H5 = np.array([[2, 4, -2, 0, 6], [4, 6, 2, -4, 0], [-2, 2, 4, 2, 8], [0, -4, 2, -2, 2], [6, 0, 8, 2, 2]])
 X5, B5 = np.array([1, -2, 0, 3, 1]), np.array([0, 1, -1, 2, 5])
@@ -184,6 +186,30 @@ def test_one_side_pays_four_times_the_query_noise():
 def test_what_does_not_fit_is_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("coupling", "GSI")
+@pytest.mark.parametrize(
+    ("q", "K", "signs"),
+    [(2, 2, "independent"), (2, 2, "orthogonal"), (3, 2, "orthogonal"), (3, 3, "orthogonal")],
+)
+def test_moments_of_couplings_equal_full_enumeration(coupling, q, K, signs):
+    """V and U of two pairs in three dimensions: every draw of K directions of both."""
+    d, a = 3, np.array([[1, 2, -1], [0, 3, 5]])
+    drawn = lifted(d, q, K, signs)
+    blocks = np.split(drawn, {2: 3, 3: 1}[q])
+    alike = [[u, u] for u in drawn]
+    signed = [list(us) for block in blocks for us in product(block, repeat=2)]
+    own = [list(us) for us in product(drawn, repeat=2)]
+    u = np.array({"G": alike, "S": signed, "I": own}[coupling])  # (draws, pairs, K, d)
+    v = ((u * a[:, None]).sum(axis=-1, keepdims=True) * u).sum(axis=-2) * d  # q K v_e
+    total, by = v.sum(axis=1), len(v) * (2 * q * K) ** 2
+    V = Fr(square(total - q * K * a.sum(axis=0)), by)
+    U = Fr(square(2 * v - total[:, None]), 2 * by)
+    mean = a.sum(axis=0)
+    a2, H2 = Fr(square(mean), 4), Fr(square(2 * a - mean), 8)
+    how = Directions(K=K, signs=signs)
+    assert coupling_moments(coupling, d=d, q=q, pairs=2, a2=a2, H2=H2, directions=how) == (V, U)
 
 
 def test_losses_are_what_they_say():

@@ -1,4 +1,4 @@
-"""Decoding by the receiver's own value: when it cannot fail, when it does; scales that shrink by themselves."""
+"""Decoding by the receiver's own value: when it cannot fail; scales that shrink by themselves."""
 
 import math
 from fractions import Fraction as Fr

@@ -34,7 +34,7 @@ from zocosmo.theory.numbers import Number, check_finite, rational, whole
 
 def sent(y: Number, scale: Number, r: Number, b: int) -> int:
     """k mod 2^b, k = ⌊y/Δ + r⌋: the b bits that cross"""
-    return math.floor(rational(y) / check_finite("scale", scale, above=True) + r) % 2 ** whole("b", b)
+    return int(math.floor(rational(y) / check_finite("scale", scale, above=True) + r) % 2 ** whole("b", b))
 
 
 def decoded(bits: int, x: Number, scale: Number, r: Number, b: int) -> int:
@@ -46,7 +46,7 @@ def decoded(bits: int, x: Number, scale: Number, r: Number, b: int) -> int:
     """
     turn = 2 ** whole("b", b)
     v = rational(x) / check_finite("scale", scale, above=True) + r - Fraction(1, 2)
-    return bits + turn * math.floor((v - bits) / turn + Fraction(1, 2))
+    return int(bits + turn * math.floor((v - bits) / turn + Fraction(1, 2)))
 
 
 def widest(b: int, scale: Number) -> Number:

@@ -8,6 +8,7 @@ the same bits.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.ledger import Ledger
+from zocosmo.core.levels import NONE, PER_UNIT, from_levels, level_codes
 from zocosmo.core.payload import Bits
 from zocosmo.core.price import PRICES
 from zocosmo.core.support import Support
@@ -145,6 +147,38 @@ class Channel(ABC):
         else:
             mixed = y + y.dtype.type(0.5) * (theirs - self._decode_own(letters, y).reshape(y.shape))
         return mixed
+
+    # One number of every node
+
+    def mix_levels(self, v: NDArray[np.float64], partners: Partners | None = None) -> NDArray[np.float64]:
+        """Positive numbers (…, n, 1), their logarithms mixed with all neighbours, or with partners, on the
+        grid of `core.levels`: 16 bits a message. A number that is 0 stays, and nobody averages with it."""
+        kind, codes = MessageKind(1, "level"), level_codes(v).reshape(-1, 1)
+        own, has = codes / PER_UNIT, codes != NONE
+        total = own.copy()
+        with self._sending_levels():
+            if partners is not None:
+                self._traffic.paired(kind, partners)
+                theirs = self._swap(Letters(codes), self._sources(partners), None).values
+                total += np.where(has & (theirs != NONE), 0.5 * (theirs / PER_UNIT - own), 0.0)
+                has = has & (partners != self.nodes).reshape(-1, 1)
+            else:
+                self._traffic.routed(kind)
+                for slot, heard in self._hear(Letters(codes), None, None, True):
+                    step = slot.weight * (heard.values / PER_UNIT - own[slot.rows])
+                    total[slot.rows] += np.where(has[slot.rows] & (heard.values != NONE), step, 0.0)
+        return np.where(has, from_levels(total), v.reshape(-1, 1)).reshape(v.shape)
+
+    def _sending_levels(self) -> AbstractContextManager[None]:
+        """Letters are levels, whatever the wire and the codec are."""
+        return nullcontext()
+
+    def _sources(self, partners: Partners) -> Index:
+        """Partners as rows, run · n + node."""
+        if len(self.graphs) == 1:
+            return partners.reshape(-1)
+        rows: Index = (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
+        return rows
 
     # To everyone
 

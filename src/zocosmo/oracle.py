@@ -23,13 +23,15 @@ Answer = TypeVar("Answer")
 class Query(NamedTuple):
     """What a method asks: slopes of f_i at x_i along some directions, for every active node.
 
-    The directions of one query share x, μ and the sample ξ.
+    The directions of one query share x, μ and the sample ξ. With two sides a slope is a central difference;
+    with one side it is a forward difference, and all directions share f(x).
     """
 
     x: Any  # (…, n, d): an array or `Coordinates`
     directions: tuple[Direction, ...]
     mu: float
     active: Mask | None = None  # (…, n); None: all
+    sides: int = 2  # 2: x ± μu for each direction; 1: x once, then x + μu
 
     @property
     def u(self) -> Direction:
@@ -43,14 +45,27 @@ class Query(NamedTuple):
         return (self._replace(directions=(u,)) for u in self.directions)
 
     def points(self) -> tuple[Values, Values]:
-        """x + μu and x − μu, as new arrays."""
+        """x + μu and x − μu, or x with one side, as new arrays."""
         here, shift = self.u.restrict(self.x), self.shift()
-        return self.u.put(self.x, here + shift), self.u.put(self.x, here - shift)
+        other = here if self.sides == 1 else here - shift
+        return self.u.put(self.x, here + shift), self.u.put(self.x, other)
 
-    def slope(self, f_plus: Values, f_minus: Values) -> Values:
-        """[f(x + μu) − f(x − μu)] / 2μ, shape (…, n, 1), in the type of the states."""
-        slope: Values = ((f_plus - f_minus)[..., None] / (2 * self.mu)).astype(self.x.dtype, copy=False)
+    def slope(self, f_plus: Values, f_other: Values) -> Values:
+        """[f(x + μu) − f(x − μu)] / 2μ, or [f(x + μu) − f(x)] / μ with one side: shape (…, n, 1), in the
+        type of the states."""
+        slope: Values = ((f_plus - f_other)[..., None] / (self.sides * self.mu)).astype(
+            self.x.dtype, copy=False
+        )
         return slope
+
+    def slopes(self, answers: Sequence[Values]) -> Values:
+        """The slopes (…, n, K) from the answers at all points, in the order of `ask_points`."""
+        if self.sides == 1:
+            pairs = [(answer, answers[0]) for answer in answers[1:]]
+        else:
+            pairs = list(zip(answers[::2], answers[1::2], strict=True))
+        slopes = [self.slope(*pair) for pair in pairs]
+        return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=-1)
 
     def shift(self) -> Values:
         """μ ε on the support, in the type of the states."""
@@ -59,7 +74,7 @@ class Query(NamedTuple):
 
     def evaluations(self) -> int:
         """Loss evaluations at each active node."""
-        return 2 * len(self.directions)
+        return len(self.directions) + 1 if self.sides == 1 else 2 * len(self.directions)
 
 
 class Measured(NamedTuple):
@@ -119,6 +134,10 @@ class Asks(Protocol):
     def kind(self) -> str: ...
     @property
     def on_supports(self) -> bool: ...
+    @property
+    def vectors(self) -> int: ...
+    @property
+    def is_one_sided(self) -> bool: ...
 
 
 class Problem(Oracle):
@@ -149,6 +168,9 @@ class Problem(Oracle):
         return ()
 
     # Opening
+
+    def admit(self, method: Asks) -> None:
+        """Raise InputError if this problem cannot answer the queries of a method."""
 
     def states(self, method: Asks, lead: tuple[int, ...], dtype: DTypeLike) -> Any:
         """x of all nodes at the start, (*lead, n, d): an array, or `Coordinates` for methods on supports."""
@@ -215,20 +237,58 @@ def both_sides(query: Query, ask: Callable[[Any], Answer]) -> tuple[Answer, Answ
         loan.put_back()
 
 
+def ask_points(query: Query, ask: Callable[[Any], Answer]) -> list[Answer]:
+    """What `ask` returns at every point of a query: at x first if it has one side; then, for each
+    direction, at x + μu, and at x − μu if it has two.
+
+    q entries are shifted in place, and put back to the bit. Directions on one support share a loan.
+    """
+    answers = [ask(query.x)] if query.sides == 1 else []
+    loan, on = lend(query.x, query.u), query.u
+    try:
+        for one in query.each():
+            if one.u.index is not on.index:
+                loan.put_back()
+                loan, on = lend(query.x, one.u), one.u
+            shift = one.shift()
+            answers.append(ask(loan.put(loan.values + shift)))
+            if query.sides == 2:
+                answers.append(ask(loan.put(loan.values - shift)))
+    finally:
+        loan.put_back()
+    return answers
+
+
 def ask_slopes(oracle: Callable[..., Values], query: Query, t: int) -> Values:
-    """The slopes of a query, from two calls of the oracle for each direction, one after the other."""
+    """The slopes of a query, from one call of the oracle for each of its points, one after the other."""
 
     def ask(x: Any) -> Values:
         return oracle(x, t, active=query.active).copy()  # an oracle may reuse one array for its answers
 
-    slopes = [one.slope(*both_sides(one, ask)) for one in query.each()]
-    return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=-1)
+    return query.slopes(ask_points(query, ask))
 
 
 def estimate(u: Direction, slope: Values) -> Values:
     """The q values of ĝ on S:  (d/q) · slope · ε   [eq:theory_estimator]"""
     g: Values = (u.d / u.q * slope) * u.entries.astype(slope.dtype, copy=False)
     return g
+
+
+def estimate_all(directions: Sequence[Direction], slopes: Values) -> Values:
+    """The q values of ĝ on S from K directions on it:  (d/q) (1/K) Σ_k s_k ε_k"""
+    if len(directions) == 1:
+        return estimate(directions[0], slopes)
+    g, u = along(directions, slopes), directions[0]
+    g *= u.d / (u.q * len(directions))
+    return g
+
+
+def along(directions: Sequence[Direction], slopes: Values) -> Values:
+    """Σ_k s_k ε_k on the support that the directions share, added in order of k."""
+    total: Values = slopes[..., :1] * directions[0].entries.astype(slopes.dtype, copy=False)
+    for k, u in enumerate(directions[1:], start=1):
+        total += slopes[..., k : k + 1] * u.entries.astype(slopes.dtype, copy=False)
+    return total
 
 
 def objective(problem: Problem, x: Values) -> Values:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.core.signs import Signs, before_nodes, further_signs, most_directions
 from zocosmo.core.support import Direction, SupportRule, draw_signs, draw_support
 from zocosmo.core.tape import Ids, Tape
 
@@ -54,6 +55,22 @@ class Coupling:
         Both ends get their pair's direction; what all pairs share has one row for all nodes. Idle nodes make
         no queries and get the first coordinates. `nodes` lists the nodes if `partners` covers only some.
         """
+        return self.several_by_node(tape, t, partners, d=d, q=q, rule=rule, nodes=nodes)[0]
+
+    def several_by_node(
+        self,
+        tape: Tape,
+        t: Ids,
+        partners: NDArray[np.int64],
+        *,
+        d: int,
+        q: int,
+        rule: SupportRule = draw_support,
+        nodes: NDArray[np.int64] | None = None,
+        directions: int = 1,
+        signs: Signs = "independent",
+    ) -> tuple[Direction, NDArray[np.int8] | None]:
+        """`by_node`, and K − 1 further sign vectors on its supports: (…, K − 1, 1 or n, q), None if K = 1."""
         lead = partners.shape[:-1]
         here = np.arange(partners.shape[-1]) if nodes is None else nodes
         drawn = partners > here  # the lower end of each pair, or its only end in `nodes`
@@ -68,16 +85,21 @@ class Coupling:
         whole = tape[..., None], np.asarray(t)[..., None]
         support = rule(tapes, rounds, *ids, d=d, q=q) if self.own_support else rule(*whole, d=d, q=q)
         size = support.q
-        signs = draw_signs(tapes, rounds, *ids, q=size) if self.own_signs else draw_signs(*whole, q=size)
 
         def spread(rows: NDArray[Any], idle: NDArray[Any]) -> NDArray[Any]:
-            out = np.empty((*partners.shape, size), rows.dtype)
+            out = np.empty((*partners.shape, *rows.shape[1:]), rows.dtype)
             out[...] = idle
             out[at] = out[(*at[:-1], there)] = rows
             return out
 
         index = spread(support.index, np.arange(size)) if self.own_support else support.index
-        return Direction(index, d, spread(signs, np.ones((), np.int8)) if self.own_signs else signs)
+        own_ids = (tapes, rounds, *ids) if self.own_signs else whole
+        first, plus = draw_signs(*own_ids, q=size), np.ones((), np.int8)
+        u = Direction(index, d, spread(first, plus) if self.own_signs else first)
+        if (directions := most_directions(signs, directions, size)) == 1:
+            return u, None
+        more = further_signs(*own_ids, first=first, directions=directions, signs=signs)
+        return u, before_nodes(spread(more, plus) if self.own_signs else more)
 
 
 G = Coupling("G", own_support=False, own_signs=False)

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 from google_crc32c import extend, value
 
 from zocosmo.core.fields import Message
+from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.payload import Bits
 from zocosmo.core.support import check_size
@@ -39,7 +40,7 @@ _CHECKSUM = struct.Struct("<I")
 _HEAD_BYTES = _HEADER.size + _CHECKSUM.size
 _SIZE_BITS, _SEQUENCE_BITS = 40, 24
 _CODEC_BY_ID = {codec.wire_id: codec for codec in CODECS.values()}
-_VALUE_BY_ID = {value.wire_id: value for value in VALUE_TYPES.values()}
+_VALUE_BY_ID = {value.wire_id: value for value in (*VALUE_TYPES.values(), LEVEL)}
 
 
 class Header(NamedTuple):

@@ -7,6 +7,7 @@ support beats, and the short messages of other systems, which the simulator char
 import math
 from collections.abc import Callable
 
+from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import CODECS
 from zocosmo.core.payload import Bits, index_bits, log2_binomial
 from zocosmo.core.support import check_size
@@ -50,7 +51,12 @@ def scaled_signs(d: int, q: int, value: ValueType = F32) -> Bits:
     return Bits(values=q + value.bits, control=value.scale_bits).padded()
 
 
+def level(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q levels of 16 bits each, see `core.levels`"""
+    return Bits(values=q * LEVEL.bits)
+
+
 PRICES: dict[str, Price] = {
     **{name: codec.bits for name, codec in CODECS.items()},
-    **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs)},
+    **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs, level)},
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.distinct import first_distinct
-from zocosmo.core.tape import Ids, Tape
+from zocosmo.core.tape import Coins, Ids, Tape
 from zocosmo.errors import InputError, check_whole
 
 MAX_D = 2**63
@@ -159,9 +159,9 @@ class Direction(Support):
         """The same direction under a key."""
         return Direction(self.index, self.d, self.entries, key=key, _places=self._places, _check=False)
 
-    def with_entries(self, entries: NDArray[Any]) -> "Direction":
+    def with_entries(self, entries: NDArray[Any], key: Key | None = None) -> "Direction":
         """Other entries on the same support: nothing is copied, checked or located again."""
-        return Direction(self.index, self.d, entries, _places=self._places, _check=False)
+        return Direction(self.index, self.d, entries, key=key, _places=self._places, _check=False)
 
     def pick(self, change: Callable[[Values], Values]) -> "Direction":
         """The directions that `change` picks from the leading axes, unchecked."""
@@ -174,6 +174,11 @@ class Direction(Support):
 def same_draw(one: Support, other: Support) -> bool:
     """Whether two supports are one draw: the same object, or equal keys."""
     return one is other or (one.key is not None and one.key == other.key)
+
+
+def same_support(one: Support, other: Support) -> bool:
+    """Whether two draws are on one support, as all directions of a round with several are."""
+    return one.index is other.index or same_draw(one, other)
 
 
 class SupportRule(Protocol):
@@ -189,10 +194,14 @@ def draw_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
     k = min(q, d − q) distinct values of the stream are the support or, if q > d/2, its complement.
     """
     d, q = check_size(d, q)
-    coins = tape.coins("support", t, *ids)
+    return Support(distinct(tape.coins("support", t, *ids), d, q), d)
+
+
+def distinct(coins: Coins, d: int, q: int) -> Index:
+    """A uniform q-subset of [d] from each stream, ascending: the rule of `draw_support`."""
     if 2 * q <= d:
-        return Support(first_distinct(coins, d, q), d)
-    return Support(_left_over(first_distinct(coins, d, d - q), d), d)
+        return first_distinct(coins, d, q)
+    return _left_over(first_distinct(coins, d, d - q), d)
 
 
 def draw_signs(tape: Tape, t: Ids, *ids: Ids, q: int) -> NDArray[np.int8]:

@@ -1,6 +1,7 @@
 """The channel over torch.distributed: the same arithmetic as in memory, with frames between processes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import DTypeLike
 from zocosmo.channel import Channel, Index, Values
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
+from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Tape
@@ -337,6 +339,15 @@ class TorchChannel(Channel):
         """A message as one row."""
         scale = self.wire.unpack_scale(message.scale) if message.scale else None
         return Letters(message.values[None], scale)
+
+    @contextmanager
+    def _sending_levels(self) -> Iterator[None]:
+        kept = self.value, self.codec, self._lengths
+        self.value, self.codec, self._lengths = LEVEL, "values", {}
+        try:
+            yield
+        finally:
+            self.value, self.codec, self._lengths = kept
 
     def _layout(self, size: int) -> Codec:
         return CODECS["dense" if size == self.d and self.codec != "seed_scalar" else self.codec]

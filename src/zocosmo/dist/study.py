@@ -218,7 +218,8 @@ class Study:
 def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
     """What all processes must agree on about a trial."""
     run, method = trial.run(), trial.method
-    settings = {k: value for k, value in method.settings.items() if k not in ("q", "codec", "decay")}
+    apart = ("q", "codec", "decay", *method.unstated)
+    settings = {k: value for k, value in method.settings.items() if k not in apart}
     decay = {f"decay.{k}": v for k, v in {"kind": method.decay.kind, **vars(method.decay)}.items()}
     problem = {f"problem.{name}": value for name, value in trial.problem}
     rest: dict[str, Any] = {

@@ -92,6 +92,7 @@ class Draw:
     """
 
     u: Direction  # (…, 1 or n, q); (…, k, 1 or n, q) if a round has k of them
+    more: Values | None = field(default=None, kw_only=True)  # (…, K − 1, 1 or n, q) entries on u's support
 
     @classmethod
     def merge(
@@ -111,12 +112,23 @@ class Draw:
 
     def of_type(self, dtype: np.dtype[Any]) -> Self:
         """This draw with the signs of its directions in the type of the states."""
-        done = {
+        done: dict[int, Any] = {
             id(part): part.with_entries(part.entries.astype(dtype))
             for part in vars(self).values()
             if isinstance(part, Direction)
         }
+        if self.more is not None:
+            done[id(self.more)] = self.more.astype(dtype)
         return type(self)(**{name: done.get(id(part), part) for name, part in vars(self).items()})
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """u, and the further directions on its support; each has a key of its own."""
+        if self.more is None:
+            return (self.u,)
+        u, more, count = self.u, self.more, self.more.shape[-3]
+        keys = [u.key and (*u.key, k + 1) for k in range(count)]
+        return (u, *(u.with_entries(more[..., k, :, :], keys[k]) for k in range(count)))
 
     def one(self, k: int) -> Direction:
         """The k-th direction of a round that has several."""
@@ -202,6 +214,21 @@ class Method(ABC):
     def size(self, t: int, d: int) -> int:
         """The number of coordinates drawn for each node in round t."""
         return d
+
+    @property
+    def vectors(self) -> int:
+        """Entry vectors on each support that is drawn: several share one if a method has K directions."""
+        return 1
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether slopes are forward differences, of which all directions share f(x)."""
+        return False
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        """Fields that a manifest leaves out, so that what they were added to keeps its fingerprint."""
+        return ()
 
     def stages(self, world: World) -> int:
         """How many times in a row a round waits for messages: twice for a server."""

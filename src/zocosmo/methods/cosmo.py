@@ -6,14 +6,15 @@ from typing import ClassVar
 import numpy as np
 
 from zocosmo.channel import Channel
+from zocosmo.core.signs import Signs
 from zocosmo.core.support import draw_direction
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, Ruled, State, Step, World
-from zocosmo.oracle import Query, estimate
+from zocosmo.methods.several import Several, Sides, StepRule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cosmo(Ruled):
+class Cosmo(Several, Ruled):
     """ZO-COSMO, one global support: all neighbours mix q values   [alg:zo_cosmo]
 
         m⁺ = (I − P) m + P (β m + (1 − β) ĝ)
@@ -29,19 +30,26 @@ class Cosmo(Ruled):
 
     passes: int = 1
     rule: Rule = "uniform"
+    directions: int = 1
+    signs: Signs = "independent"
+    sides: Sides = 2
+    step_rule: StepRule = "plain"
 
     def stages(self, world: World) -> int:
-        return self.passes * super().stages(world)
+        once = super().stages(world)  # with the messages about v, if there are any
+        return once + (self.passes - 1 if once else 0)
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
-        where = np.asarray(t)[..., None]  # one direction for all nodes
-        return Draw(draw_direction(tape[..., None], where, d=world.d, q=self.q, rule=RULES[self.rule]))
+        ids = tape[..., None], np.asarray(t)[..., None]  # the same for all nodes
+        u = draw_direction(*ids, d=world.d, q=self.q, rule=RULES[self.rule])
+        return Draw(u, more=self.further(u.signs, *ids))
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
-        (x, m), u = state, draw.u  # line 3: S_t and signs
-        slope = yield Query(x, (u,), self.mu)  # line 5
-        m_S = self.blend(u, m, estimate(u, slope))
+        x, m, u = state.x, state.m, draw.u  # line 3: S_t and signs
+        slopes = yield self.query(x, draw)  # line 5
+        v = self.scale(state, slopes, channel)
+        m_S = self.blend(u, m, self.estimate(draw, slopes, v))
         y_S = u.restrict(x) - self.eta_at(t) * m_S  # line 6
         for _ in range(self.passes):
             y_S = channel.mix(y_S, u)  # lines 7–10: q values on each link
-        return State(u.put(x, y_S, out=x), self.keep(u, m, m_S))
+        return self.state_of(u.put(x, y_S, out=x), self.keep(u, m, m_S), v)

@@ -8,11 +8,12 @@ import numpy as np
 
 from zocosmo.channel import Channel
 from zocosmo.core.coupling import COUPLINGS
+from zocosmo.core.signs import Signs
 from zocosmo.core.tape import Tape
 from zocosmo.errors import GraphError, check_known
 from zocosmo.graphs.matching import Partners
 from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Ruled, State, Step, World
-from zocosmo.oracle import Query, estimate
+from zocosmo.methods.several import Several, Sides, StepRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,7 @@ class EdgeLocalDraw(Draw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeLocal(Ruled):
+class EdgeLocal(Several, Ruled):
     """Edge-local ZO-COSMO: each pair of a matching averages on its own support   [alg:edge_local_cosmo]
 
         for e = {i, j} in M_t:   m⁺, y as in ZO-COSMO on S_e
@@ -36,6 +37,10 @@ class EdgeLocal(Ruled):
 
     coupling: Literal["G", "S", "I"] = "I"
     rule: Rule = "uniform"
+    directions: int = 1
+    signs: Signs = "independent"
+    sides: Sides = 2
+    step_rule: StepRule = "plain"
 
     def check(self, world: World) -> None:
         super().check(world)
@@ -49,17 +54,22 @@ class EdgeLocal(Ruled):
         nodes = None if world.is_whole else world.nodes
         if nodes is not None:
             partners = partners[..., nodes]
-        u = coupling.by_node(tape, t, partners, d=world.d, q=self.q, rule=rule, nodes=nodes)  # line 5
-        return EdgeLocalDraw(u, partners)
+        several = {"directions": self.directions, "signs": self.signs}
+        u, more = coupling.several_by_node(  # line 5
+            tape, t, partners, d=world.d, q=self.q, rule=rule, nodes=nodes, **several
+        )
+        return EdgeLocalDraw(u, partners, more=more)
 
     def step(self, t: int, state: State, draw: EdgeLocalDraw, channel: Channel) -> Step:
-        (x, m), u, partners = state, draw.u, draw.partners
+        x, m, u, partners = state.x, state.m, draw.u, draw.partners
         active = partners != channel.nodes
         everyone = bool(active.all())
-        slope = yield Query(x, (u,), self.mu, None if everyone else active)  # line 7
-        x_S, m_S = u.restrict(x), self.blend(u, m, estimate(u, slope))
+        asked = None if everyone else active
+        slopes = yield self.query(x, draw, asked)  # line 7
+        v = self.scale(state, slopes, channel, asked, partners)
+        x_S, m_S = u.restrict(x), self.blend(u, m, self.estimate(draw, slopes, v))
         y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners, u)  # lines 8–10
         if not everyone:
             y_S = np.where(active[..., None], y_S, x_S)
             m_S = m_S if m is None else np.where(active[..., None], m_S, u.restrict(m))
-        return State(u.put(x, y_S, out=x), self.keep(u, m, m_S))
+        return self.state_of(u.put(x, y_S, out=x), self.keep(u, m, m_S), v)

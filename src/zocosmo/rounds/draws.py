@@ -88,13 +88,14 @@ class DrawAhead:
         """The draws of rounds from t on, as many as fit in a block and have the same size."""
         world = self._groups[0][0]
         size = self.method.size(t, world.d)
-        most = max(1, min(self.at_once or MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * size)))
+        drawn = size * self.method.vectors
+        most = max(1, min(self.at_once or MOST_ROUNDS, BLOCK // (self.distinct * world.graph.n * drawn)))
         rounds = range(t, t + 1)
         while len(rounds) < most and self.method.size(rounds.stop, world.d) == size:
             rounds = range(t, rounds.stop + 1)
         ids = np.array(rounds)[:, None]
-        drawn = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
-        return rounds, type(drawn[0]).merge(drawn, _join).of_type(self.dtype)
+        each = [self.method.draw(world, tape[None, :], ids) for world, tape in self._groups]
+        return rounds, type(each[0]).merge(each, _join).of_type(self.dtype)
 
 
 def _join(parts: Sequence[Any]) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.core.support import Support, same_draw
+from zocosmo.core.support import Support, same_support
 from zocosmo.errors import InputError
 from zocosmo.state import Coordinates
 from zocosmo.torch.aside import Aside, to_device
@@ -65,7 +65,7 @@ class Rows(Coordinates):
 
     def restrict(self, support: Support) -> Values:
         """Res_S of every row, shape (…, n, q)."""
-        if self._coming is not None and same_draw(self._coming, support):
+        if self._coming is not None and same_support(self._coming, support):
             found = self._arrives.array()  # valid until the next `read_ahead`
         else:
             found = self.tensor.gather(1, self.places(support)).cpu().numpy()
@@ -120,7 +120,7 @@ class Places:
 
     def __call__(self, support: Support) -> torch.Tensor:
         for kept, places in self._kept:
-            if same_draw(kept, support):
+            if same_support(kept, support):
                 return places
         if support.d != self.shape[-1]:
             raise InputError(f"states have {self.shape[-1]} coordinates, got {support!r}")

@@ -1,0 +1,148 @@
+"""Several directions on one support, slopes from one side or two, and steps of a set length."""
+
+from dataclasses import fields
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.channel import Channel
+from zocosmo.core.signs import SIGNS, Signs, before_nodes, further_signs, most_directions, order
+from zocosmo.core.tape import Ids, Tape
+from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.graphs.matching import Partners
+from zocosmo.methods.base import COUNT, Draw, Method, State, Values, World
+from zocosmo.oracle import Mask, Query, along, estimate_all
+
+Sides = Literal[1, 2]
+StepRule = Literal["plain", "normalised", "normalised_local"]
+
+KEPT, NEW = 0.95, 0.05  # shares of the running mean and of the new mean in v
+FIELDS = ("directions", "signs", "sides", "step_rule")  # left out of manifests where they are the defaults
+
+
+class ScaledState(NamedTuple):
+    """The state of a method with normalised steps."""
+
+    x: Values  # (…, n, d) states x_i
+    m: Values | None  # (…, n, d) sparse momentum m_i; None if β = 0
+    v: NDArray[np.float64]  # (…, n, 1) running mean of squared slopes; 0 until a slope is not 0
+
+
+class Several(Method):
+    """A method with K directions on one support.
+
+        ĝ_S = (d/q) (1/K) Σ_k s_k ε_k             step_rule plain
+        ĝ_S = (1/√(qK)) Σ_k (s_k/√v) ε_k          normalised: η is about the length of a step
+
+    s_k is a central difference with two sides, [f(x + με_k) − f(x)]/μ with one. v ← 0.95 v + 0.05 mean_k
+    s_k², or the mean alone in the first round of a node. Nodes average log v with those they mix with before
+    they step, in 16 bits a message; `normalised_local` sends nothing. With orthogonal signs K is at most Q,
+    the least power of two that is at least q; the last round of a balanced epoch has at most its own Q.
+    """
+
+    limits: ClassVar = {
+        "directions": COUNT,
+        "signs": partial(check_known, known=SIGNS),
+        "sides": partial(check_whole, least=1, most=2),
+        "step_rule": partial(check_known, known=get_args(StepRule)),
+    }
+    directions: int  # each method declares these fields after its own, since labels keep the order
+    signs: Signs
+    sides: Sides
+    step_rule: StepRule
+
+    @property
+    def vectors(self) -> int:
+        return self.directions
+
+    @property
+    def is_one_sided(self) -> bool:
+        return self.sides == 1
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether steps are normalised."""
+        return self.step_rule != "plain"
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        """Fields that a manifest leaves out."""
+        defaults = {each.name: each.default for each in fields(self)}
+        return tuple(name for name in FIELDS if self.settings[name] == defaults[name])
+
+    def check(self, world: World) -> None:
+        super().check(world)
+        q = self.size(0, world.d)
+        if self.signs == "orthogonal" and self.directions > order(q):
+            raise InputError(
+                f"{self.directions} orthogonal directions do not fit on q = {q} coordinates; "
+                f"there are {order(q)}: lower directions, raise q, or use independent signs"
+            )
+
+    def stages(self, world: World) -> int:
+        waits = super().stages(world)
+        return waits + 1 if waits and self.step_rule == "normalised" else waits
+
+    def init(self, x: Any) -> Any:
+        state = super().init(x)
+        if not self.is_scaled:
+            return state
+        return ScaledState(state.x, state.m, np.zeros((*x.shape[:-1], 1)))
+
+    # Drawing and asking
+
+    def further(self, first: NDArray[np.int8], tape: Tape, t: Ids, *ids: Ids) -> NDArray[np.int8] | None:
+        """The signs of directions 1 … K − 1 from those of direction 0: (…, K − 1, 1 or n, q), or None."""
+        directions = most_directions(self.signs, self.directions, first.shape[-1])
+        if directions == 1:
+            return None
+        return before_nodes(
+            further_signs(tape, t, *ids, first=first, directions=directions, signs=self.signs)
+        )
+
+    def query(self, x: Any, draw: Draw, active: Mask | None = None) -> Query:
+        """Slopes at x along all directions of a round."""
+        return Query(x, draw.directions, self.mu, active, self.sides)
+
+    # What a step makes of the slopes
+
+    def scale(
+        self,
+        state: Any,
+        slopes: Values,
+        channel: Channel,
+        active: Mask | None = None,
+        partners: Partners | None = None,
+    ) -> Values | None:
+        """v after this round's slopes, shared with neighbours or partners; None if steps are plain."""
+        if not self.is_scaled:
+            return None
+        v = running_mean(state.v, slopes)
+        if active is not None:
+            v = np.where(active[..., None], v, state.v)
+        return channel.mix_levels(v, partners) if self.step_rule == "normalised" else v
+
+    def estimate(self, draw: Draw, slopes: Values, v: Values | None) -> Values:
+        """ĝ on the support, in units of a step."""
+        if v is None:
+            return estimate_all(draw.directions, slopes)
+        size = draw.u.q * slopes.shape[-1]
+        factor = np.where(v > 0, 1 / np.sqrt(size * np.where(v > 0, v, 1.0)), 0.0)
+        g: Values = along(draw.directions, slopes) * factor.astype(slopes.dtype)
+        return g
+
+    def state_of(self, x: Any, m: Any, v: Values | None) -> Any:
+        """The next state."""
+        return State(x, m) if v is None else ScaledState(x, m, v)
+
+
+def running_mean(v: NDArray[np.float64], slopes: Values) -> NDArray[np.float64]:
+    """0.95 v + 0.05 mean_k s_k²; where v is 0, the mean. Squares are added in order of k, in double."""
+    s = slopes.astype(np.float64)
+    mean = s[..., :1] * s[..., :1]
+    for k in range(1, s.shape[-1]):
+        mean += s[..., k : k + 1] * s[..., k : k + 1]
+    mean /= s.shape[-1]
+    return np.where(v == 0, mean, KEPT * v + NEW * mean)

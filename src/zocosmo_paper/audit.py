@@ -167,7 +167,7 @@ def audit(plan: Plan, *, rounds: int = 10) -> Iterator[PlacementVerdict]:
     twins: dict[int, Subject] = {}
     paths: dict[Any, Trial] = {}
     for trial in plan.trials:
-        paths.setdefault(_path(trial), trial)
+        paths.setdefault(trial.path, trial)
     for trial in paths.values():
         run, told = trial.run(), told_of(trial)
         twin = twins.setdefault(id(told.subject), copied(told.subject))
@@ -185,13 +185,10 @@ def told_of(trial: Trial) -> Told:
     """The problem of a trial, recording its answers; refuse what cannot be audited."""
     problem: Any = trial.run().problem
     if type(problem) is not LanguageModel:
-        raise InputError(
-            f"an audit needs adapters of a language model, got {trial.labels[0]}; use problem kind llm"
-        )
+        what = f"an audit needs adapters of a language model, got {trial.labels[0]}"
+        raise InputError(f"{what}; use problem kind llm")
     if problem.subject.setting.queries != "one_by_one":
-        raise InputError(
-            "rounding in fused forwards depends on the batch; audit with problem.queries=one_by_one"
-        )
+        raise InputError("rounding in fused forwards depends on the batch; set problem.queries=one_by_one")
     if problem.n < COPIES:
         raise InputError(f"{COPIES} copies need at least as many nodes, got {problem.n}; use a larger graph")
     return Told(problem.subject, problem.nodes, problem.parts, problem.tape)
@@ -248,8 +245,3 @@ def _bytes(now: Checkpoint) -> dict[str, bytes]:
     rest = {"objective": now.objective, "local": now.local, "disagreement": now.disagreement, **now.extra}
     rest |= {"queries": now.queries, **{f"bits {codec}": counts for codec, counts in now.bits.items()}}
     return {f"{name} at {now.round}": np.ascontiguousarray(each).tobytes() for name, each in rest.items()}
-
-
-def _path(trial: Trial) -> tuple[Any, ...]:
-    """What determines a trajectory: everything in a trial but its codec."""
-    return trial.problem, trial.graph, replace(trial.method, codec=""), trial.seed

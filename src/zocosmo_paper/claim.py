@@ -91,25 +91,24 @@ def differences(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, flo
     return {seed: a[seed] - b[seed] for seed in a if seed in b}
 
 
-def below(words: str, limit: str, values: Mapping[str, float], *, diverged: int = 0, note: str = "") -> Claim:
+def below(words: str, limit: str, values: Mapping[str, float]) -> Claim:
     """That a mean stays below a printed limit.
 
     >>> below("a gap", "0.004", {"1": 0.001, "2": 0.003}).verdict, below("a gap", "0.004", {"1": 0.1}).verdict
     ('within', 'no')
     """
-    claim = figure(words, Printed(float(limit)), values, diverged=diverged, note=note)
-    claim = claim._replace(paper=f"below {limit}")
+    claim = figure(words, Printed(float(limit)), values)._replace(paper=f"below {limit}")
     if claim.ours < float(limit):
         return claim._replace(verdict=WITHIN)
     if claim.verdict == WITHIN:
-        return claim._replace(note=note or "above it by less than 2 standard errors")
+        return claim._replace(note="above it by less than 2 standard errors")
     return claim
 
 
-def constant(words: str, printed: str, value: Fraction | float, *, note: str = "") -> Claim:
-    """A deterministic number: right if it rounds to the printed digits, such as 262.1K or 3.19e4."""
+def constant(words: str, printed: str, value: Fraction | float, paper: str = "", note: str = "") -> Claim:
+    """A number that rounds to the printed digits, such as 262.1K, or not; `paper` replaces them as text."""
     verdict = WITHIN if rounds_to(value, printed) else NO
-    return Claim(words, printed, float(value), verdict, note=note)
+    return Claim(words, paper or printed, float(value), verdict, note=note)
 
 
 def rounds_to(value: Fraction | float, printed: str) -> bool:

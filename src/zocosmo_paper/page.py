@@ -44,9 +44,8 @@ def write_page(out: Path, results: Sequence[ItemResult]) -> Path:
 
 def render(results: Sequence[ItemResult], at: Path) -> str:
     """The page, with links relative to the folder `at`."""
-    style, script = (
-        files("zocosmo_paper").joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
-    )
+    package = files("zocosmo_paper")
+    style, script = (package.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     parts = [
         _head(style, script),
         '<body>\n<a class="skip" href="#items">Past the verdicts, to the items</a>\n<main>',
@@ -129,6 +128,7 @@ def _line(line: BoardLine) -> str:
     claim, name = line.claim, line.result.item.name
     note = f'<span class="note">{escape(claim.note)}</span>' if claim.note else ""
     key = "" if math.isnan(claim.ours) else repr(float(claim.ours))
+    verdict = f'<span class="verdict {_css(claim.verdict)}">{SIGNS[claim.verdict]} {claim.verdict}</span>'
     cells = [
         f'<th scope="row"><a href="#{_id(name)}">{escape(name)}</a></th>',
         f"<td>{escape(claim.words)}{note}</td>",
@@ -136,13 +136,9 @@ def _line(line: BoardLine) -> str:
         f'<td class="num" data-key="{key}">{escape(ours_text(claim))}</td>',
         f'<td class="num">{claim.seeds or "–"}</td>',
         f'<td class="num">{claim.diverged}</td>',
-        f'<td data-key="{WORST_FIRST.index(claim.verdict)}">{_verdict(claim.verdict)}</td>',
+        f'<td data-key="{WORST_FIRST.index(claim.verdict)}">{verdict}</td>',
     ]
     return f'<tr data-item="{escape(name)}" data-verdict="{claim.verdict}">{"".join(cells)}</tr>'
-
-
-def _verdict(verdict: str) -> str:
-    return f'<span class="verdict {_css(verdict)}">{SIGNS[verdict]} {verdict}</span>'
 
 
 def _item(result: ItemResult, at: Path) -> str:
@@ -195,9 +191,7 @@ def _figure(picture: Picture, folder: Path, at: Path) -> str:
     svg = folder / f"{picture.name}.svg"
     shown, kind = (svg, "svg+xml") if svg.stat().st_size <= MOST_SVG else (svg.with_suffix(".png"), "png")
     data = base64.b64encode(shown.read_bytes()).decode()
-    links = ", ".join(
-        _link(folder / f"{picture.name}{suffix}", at, suffix[1:].upper()) for suffix in SUFFIXES
-    )
+    links = ", ".join(_link(svg.with_suffix(suffix), at, suffix[1:].upper()) for suffix in SUFFIXES)
     return f"""<figure>
 <img alt="{escape(picture.text)}" src="data:image/{kind};base64,{data}">
 <figcaption>{escape(picture.title)} ({links})</figcaption>

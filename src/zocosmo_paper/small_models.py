@@ -161,10 +161,10 @@ class ModelLogs:
 
     def draw(self, to: Path) -> None:
         """Accuracy against bits of the runs on SST-2."""
-        frames = [
-            self.rows(name).assign(method=label, problem="SST-2, SmolLM2") for name, label in ARMS.items()
-        ]
-        numbered = [frame.assign(trial=frame["trial"] + 100 * k) for k, frame in enumerate(frames)]
+        numbered = []
+        for k, (name, label) in enumerate(ARMS.items()):
+            log = self.rows(name).assign(method=label, problem="SST-2, SmolLM2")
+            numbered.append(log.assign(trial=log["trial"] + 100 * k))
         figure(pd.concat(numbered, ignore_index=True), to, x="bits", metric="accuracy", budgets=[])
 
 

@@ -67,7 +67,7 @@ def test_bits_are_those_of_the_links(straight):
 def test_the_same_updates_under_two_codecs_are_run_once():
     batches = list(make_batches(plan()))
     assert sorted(len(batch) for batch in batches) == [4, 4, 16]
-    assert sorted(len(set(map(running._path, batch))) for batch in batches) == [4, 4, 8]
+    assert sorted(len({trial.path for trial in batch}) for batch in batches) == [4, 4, 8]
 
 
 def test_batches_do_not_change_the_log(straight, monkeypatch, tmp_path):

@@ -367,6 +367,5 @@ def _number(answer: Any, query: Asked) -> float:
     if array.size == 1 and array.dtype.kind in "iuf":
         return float(array.reshape(()))
     shaped = array.ndim and array.dtype.kind in "iuf"
-    raise query.error(
-        f"the loss is {f'an array of shape {array.shape}' if shaped else brief(repr(answer))}", NUMBER
-    )
+    found = f"an array of shape {array.shape}" if shaped else brief(repr(answer))
+    raise query.error(f"the loss is {found}", NUMBER)

@@ -86,10 +86,11 @@ def minimize(
     if graph is not None:
         web = as_graph(graph, nodes, p=0.4, degree=4, seed=tape_seed, option="--nodes")
     oracle = Command(command, (nodes or 1) if web is None else web.n, timeout=timeout, workers=workers)
+    reaches = None if reach is None else _floats("--reach", reach)
     choices: dict[str, Any] = {
         **{"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling},
         **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
-        **{"reach": None if reach is None else _reach(reach), "method": method},
+        **{"reach": reaches[0] if reaches and len(reaches) == 1 else reaches, "method": method},
         **{"graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
     }
     result = _run(oracle, first, choices, more or [], out)
@@ -139,11 +140,6 @@ def _check_out(out: Path | None) -> None:
         return
     if out.is_dir() or not os.access(out.parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
         raise InputError(f"--out {out} cannot be written; name a file in a folder that can be")
-
-
-def _reach(text: str) -> float | list[float]:
-    parts = _floats("--reach", text)
-    return parts[0] if len(parts) == 1 else parts
 
 
 def _start(x0: str | None, d: int | None, start: float) -> list[float]:

@@ -22,8 +22,6 @@ from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from zocosmo.planner.outlook import Outlook
     from zocosmo.planner.propose import Proposal
 
@@ -69,7 +67,7 @@ def plan_command(
     from zocosmo.core.tape import Tape
     from zocosmo.planner.costs import Deployment
     from zocosmo.planner.outlook import Wish, as_report, outlook
-    from zocosmo.planner.units import as_rate, as_seconds
+    from zocosmo.planner.units import as_bits, as_rate, as_seconds, uplink_bits
     from zocosmo.report.outlook import outlook_figure
 
     check_known("value type", value, VALUE_TYPES)
@@ -85,12 +83,18 @@ def plan_command(
     check_whole("--batch", batch, 1)
     rate, seconds = as_rate("--bandwidth", bandwidth), None if time is None else as_seconds("--time", time)
     each = as_seconds("--query-time", query_time)
+    if budget is not None:
+        bits = as_bits("--budget", budget)
+    elif seconds is not None or queries is not None:
+        bits = uplink_bits(rate, seconds if seconds is not None else (queries or 0) * each)
+    else:
+        raise InputError("give --budget (bits per node), --time (how long), or both")
     setting = Deployment(
         d=d,
         bandwidth=rate,
         latency=as_seconds("--latency", latency),
         query_time=each,
-        budget=_budget(budget, rate, seconds if queries is None or seconds is not None else queries * each),
+        budget=bits,
         value_bits=VALUE_TYPES[value].bits,
         period=period,
     )
@@ -126,17 +130,6 @@ def _proposal(out: "Outlook", has_bits: bool, queries: int, batch: int) -> "Prop
         batch=batch,
     )
     return propose(spending)
-
-
-def _budget(text: str | None, rate: "Fraction", seconds: "Fraction | None") -> int:
-    """--budget in bits; with --time alone all that an uplink sends in that time."""
-    from zocosmo.planner.units import as_bits, uplink_bits
-
-    if text is not None:
-        return as_bits("--budget", text)
-    if seconds is None:
-        raise InputError("give --budget (bits per node), --time (how long), or both")
-    return uplink_bits(rate, seconds)
 
 
 def show(out: "Outlook", console: Console, found: "Proposal | None" = None) -> None:

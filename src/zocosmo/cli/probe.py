@@ -21,7 +21,6 @@ from zocosmo.errors import InputError, check_whole
 from zocosmo.files import write_text
 
 if TYPE_CHECKING:
-    from zocosmo.llm.probe import Proposal
     from zocosmo.llm.probe_report import Found
 
 ROUNDS = 1540  # the paper's longest
@@ -82,9 +81,8 @@ def probe_command(
         probing["mus"] = (mu, 3 * mu)
     beta = momentum_of(method, momentum)
     piloting = {"graph": web, "planned": for_rounds, "rounds": rounds, "seed": tape_seed, **beta}
-    found, best = probe_dtypes(
-        settings, method, probing, piloting if pilots else None, say if is_watched() else None
-    )
+    told = say if is_watched() else None
+    found, best = probe_dtypes(settings, method, probing, piloting if pilots else None, told)
     _report(found, best, figure, as_json=as_json)
     if best is None:
         raise typer.Exit(1)
@@ -93,7 +91,9 @@ def probe_command(
         kinds = {"kind": graph, "n": web.n}, {"kind": method, **beta}
         write_text(to, as_config(settings[best], chosen, *kinds, for_rounds))
     if not as_json:
-        print(f"\nnext: {_next(chosen, to)}")
+        numbers = f"--eta {chosen.eta:.3g} --mu {chosen.mu:.3g}"
+        again = f"{numbers}, with the same other options; or write a config with --to FILE"
+        print(f"\nnext: zocosmo finetune {again if to is None else to}")
 
 
 def _report(found: list["Found"], best: int | None, figure: Path | None, *, as_json: bool) -> None:
@@ -106,14 +106,6 @@ def _report(found: list["Found"], best: int | None, figure: Path | None, *, as_j
     print_report(as_report(found, best), as_json, show)
     if figure is not None:
         probe_figure(found, figure)
-
-
-def _next(chosen: "Proposal", to: Path | None) -> str:
-    """The command that trains with the proposal."""
-    if to is not None:
-        return f"zocosmo finetune {to}"
-    numbers = f"--eta {chosen.eta:.3g} --mu {chosen.mu:.3g}"
-    return f"zocosmo finetune {numbers}, with the same other options; or write a config with --to FILE"
 
 
 def _check_numbers(for_rounds: int, rounds: int | None, mu: float | None, momentum: float) -> None:

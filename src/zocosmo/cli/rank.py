@@ -10,11 +10,10 @@ from zocosmo.cli.common import UserMistake, refuse, say
 from zocosmo.cli.options import ProcessOptions, taking
 from zocosmo.cli.study import progress, where
 from zocosmo.dist.handshake import hand_out
-from zocosmo.dist.rendezvous import Job, join
+from zocosmo.dist.rendezvous import join
 from zocosmo.dist.run import Options, run_ranks
 from zocosmo.dist.seal import read_key
 from zocosmo.errors import ZocosmoError
-from zocosmo.experiments.plan import Plan
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -31,7 +30,9 @@ def run(options: ProcessOptions) -> None:
     job = join(listen=options.listen, within=options.join_within)
     if options.seeds_from_rank_0:
         plan = options.plan(hand_out(job, plan.config["seeds"], key))
-    warn_of_wide_values(plan, job)
+    if plan.wire == "nominal_f32" and plan.dtype != "float32" and job.rank == job.attempt == 0:
+        wide = f"values cross in the type of the states ({plan.dtype})"
+        say(f"wire nominal_f32: {wide} and are charged at 32 bits")
     chosen = Options(
         resume=options.resume,
         replace_old=options.replace,
@@ -53,15 +54,6 @@ def run(options: ProcessOptions) -> None:
         return
     living = f", {log.rows['living'].iloc[-1]} nodes living at the end" if "living" in log.rows else ""
     print(where(folder, log, options.suffix) + living)
-
-
-def warn_of_wide_values(plan: Plan, job: Job) -> None:
-    """Say once, at rank 0, that messages are longer than they are charged."""
-    if plan.wire == "nominal_f32" and plan.dtype != "float32" and job.rank == job.attempt == 0:
-        say(
-            f"wire nominal_f32: values cross in the type of the states ({plan.dtype}) "
-            "and are charged at 32 bits"
-        )
 
 
 def main() -> None:

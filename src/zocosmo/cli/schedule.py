@@ -57,9 +57,8 @@ def schedule_command(
     from zocosmo.planner.schedule import schedule_report
 
     _check(q, d, per, tolerance, total, figure, out)
-    built = _graph(graph, nodes, edges, p=p, degree=degree, seed=seed)
+    built, entry = _graph(graph, nodes, edges, p=p, degree=degree, seed=seed)
     check_whole("the number of nodes", built.n, 2, MOST_NODES)
-    entry = _entry(graph, built, p=p, degree=degree, seed=seed)
     note = f"searching the laws of {built.n} nodes: seconds for 20, a minute or more for 50"
     with Console(stderr=True).status(note) if is_watched() else nullcontext():
         report = schedule_report(built, entry, q=q, d=d, per=per, tolerance=tolerance, total=total)
@@ -89,20 +88,20 @@ def _check(
 
 def _graph(
     graph: str | None, nodes: int | None, edges: Path | None, *, p: float, degree: int, seed: str
-) -> Graph:
+) -> tuple[Graph, dict[str, Any]]:
+    """The graph, and its entry in a config: its name and parameters, or its edges."""
     if (graph is None) == (edges is None):
         raise InputError("give either --graph, such as grid or 0-1,1-2, or --edges with a file")
     if edges is not None:
-        return load_graph(edges, nodes)
-    return as_graph(str(graph), nodes, p=p, degree=degree, seed=as_seed(seed), option="--nodes")
-
-
-def _entry(graph: str | None, built: Graph, *, p: float, degree: int, seed: str) -> dict[str, Any]:
-    """The graph as a config entry: its name and parameters, or its edges."""
+        built = load_graph(edges, nodes)
+    else:
+        built = as_graph(str(graph), nodes, p=p, degree=degree, seed=as_seed(seed), option="--nodes")
     if graph not in GRAPHS or seed.startswith("hex:"):
-        return {"kind": "edges", "n": built.n, "edges": ",".join(f"{i}-{j}" for i, j in built.edges)}
+        listed = ",".join(f"{i}-{j}" for i, j in built.edges)
+        return built, {"kind": "edges", "n": built.n, "edges": listed}
     number = int(seed) if seed.isdigit() else seed
-    return {"kind": graph, "n": built.n, **graph_options(str(graph), p=p, degree=degree, seed=number)}
+    options = graph_options(str(graph), p=p, degree=degree, seed=number)
+    return built, {"kind": graph, "n": built.n, **options}
 
 
 def _show(report: dict[str, Any], figure: Path | None, out: Path | None, as_json: bool) -> None:

@@ -151,9 +151,8 @@ def check_fields(
         if first["type"] == "missing":
             name = str(first["loc"][-1])
             raise config.fail(where, f"{place(where)} lacks {name!r}", missing=name) from None
-        raise config.fail(
-            inside, f"{place(inside)}: {first['msg'].lower()}, got {first['input']!r}"
-        ) from None
+        found = f"{first['msg'].lower()}, got {first['input']!r}"
+        raise config.fail(inside, f"{place(inside)}: {found}") from None
     for key, value in checked.items():
         if isinstance(value, float) and not math.isfinite(value) and key != "diverged_above":
             raise config.fail((*where, key), f"{place((*where, key))} must be a finite number, got {value}")

@@ -134,7 +134,5 @@ def _lock(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(
-                f"another process is running a study in {folder}; wait, or choose another --out"
-            ) from None
+            raise InputError(f"another process has {folder} open; wait, or choose another --out") from None
         yield  # the file stays: another process may have it open already

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from zocosmo.core.tape import Seed
 from zocosmo.core.wire import WIRES, check_wire
@@ -64,6 +64,11 @@ class Trial:
     method: Method
     seed: Seed
     labels: tuple[str, str, str]  # problem, graph, method
+
+    @property
+    def path(self) -> tuple[Any, ...]:
+        """What decides a trajectory: all of a trial but its codec."""
+        return self.problem, self.graph, dataclasses.replace(self.method, codec=""), self.seed
 
     def graph_of(self) -> Graph:
         return build_graph(self.graph, self.seed)
@@ -242,23 +247,16 @@ def _graphs(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, S
     if "seed" in fields:
         fields["seed"] = (int | str | None, None)  # None: a graph for each seed of the study
     for chosen in choices(config, where, given):
-        listing = _listing(config, (*where, "schedule"), chosen.get("schedule"))
-        named = {} if listing is None else {"schedule": (Listing, listing)}
-        if named:
-            del chosen["schedule"]
+        named: Fields = {}
+        if isinstance(chosen.get("schedule"), dict):  # listed: {matchings: […], weights: […]}
+            listed, place = chosen.pop("schedule"), (*where, "schedule")
+            check_keys(config, place, listed, LISTED_KEYS)
+            named["schedule"] = Listing, at(config, place, Listing.read, listed)
         spec = check_fields(config, where, chosen, {**fields, **named})
         if builder is by_edges:
             spec["n"] = at(config, where, by_edges, spec["edges"], spec["n"]).n
         at(config, (*where, "n"), check_whole, "n", spec["n"], 1, MOST_NODES)
         yield where, tuple(spec.items())
-
-
-def _listing(config: Config, where: Where, given: Any) -> Listing | None:
-    """A listed schedule, {matchings: […], weights: […]}; None if it is a name."""
-    if not isinstance(given, dict):
-        return None
-    check_keys(config, where, given, LISTED_KEYS)
-    return cast("Listing", at(config, where, Listing.read, given))
 
 
 def graph_entry(spec: Spec) -> dict[str, Any]:
@@ -310,11 +308,10 @@ def _pick(
     the parameters of that entry, and `more`."""
     if not isinstance(given, dict) or "kind" not in given:
         raise config.fail(where, f"a {what} is a mapping with a kind: {', '.join(table)}; got {given!r}")
-    if not isinstance(given["kind"], str) or given["kind"] not in table:
-        raise config.fail(
-            (*where, "kind"), f"unknown {what} {given['kind']!r}; choose from {', '.join(table)}"
-        )
-    builder = table[given["kind"]]
+    kind = given["kind"]
+    if not isinstance(kind, str) or kind not in table:
+        raise config.fail((*where, "kind"), f"unknown {what} {kind!r}; choose from {', '.join(table)}")
+    builder = table[kind]
     fields = {**_parameters(builder), "kind": (str, ...), **(more or {})}
     check_keys(config, where, given, fields)
     return builder, fields

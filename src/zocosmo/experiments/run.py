@@ -6,7 +6,6 @@ Whatever stops a study, what is on disk is whole, and a resumed study ends in th
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,9 +76,11 @@ def run_plan(
             return done
         kept.unlink(missing_ok=True)  # of a study that stood here before
         columns = _run_batches(plan, batches, folder, processes, tell, states=states, watch=watch)
-        found = [take_states(part) for part in columns]
+        found: Columns = {}
+        for part in columns:
+            found |= {name: part.pop(name) for name in list(part) if name.startswith("trial-")}
         if states:
-            write_states(kept, {name: x for part in found for name, x in part.items()})
+            write_states(kept, found)
         log = Log(make_frame(plan, columns), header)
         folder.finish(log)
     return log
@@ -113,17 +114,12 @@ def make_batches(plan: Plan) -> Iterator[list[Trial]]:
         most = dict(group[0].problem).get("together") or max(1, BATCH_VALUES // (n * d))
         paths: dict[Any, list[Trial]] = {}
         for trial in group:  # the same updates under another codec are the same path
-            paths.setdefault(_path(trial), []).append(trial)
+            paths.setdefault(trial.path, []).append(trial)
         chunks = math.ceil(len(paths) / most)
         each = list(paths.values())
         for k in range(chunks):  # of nearly equal size
             part = each[len(each) * k // chunks : len(each) * (k + 1) // chunks]
             yield [trial for path in part for trial in path]
-
-
-def _path(trial: Trial) -> tuple[Any, ...]:
-    """What decides a trajectory: all of a trial but its codec."""
-    return trial.problem, trial.graph, replace(trial.method, codec=""), trial.seed
 
 
 def run_batch(
@@ -143,8 +139,8 @@ def run_batch(
     done, half = (part.load("done"), part.load("half")) if part is not None else (None, None)
     if done is not None and (not states or state_name(trials[0]) in done):
         return done
-    paths = {path: k for k, path in enumerate(dict.fromkeys(map(_path, trials)))}
-    first = {_path(trial): trial for trial in reversed(trials)}
+    paths = {path: k for k, path in enumerate(dict.fromkeys(trial.path for trial in trials))}
+    first = {trial.path: trial for trial in reversed(trials)}
     sim = Simulation(
         [first[path].run() for path in paths],
         codecs=[trial.method.codec for trial in trials],
@@ -153,7 +149,7 @@ def run_batch(
         bound=plan.diverged_above,
         guard=plan.guard,
     )
-    rows = LogRows(trials, [paths[_path(trial)] for trial in trials], sim.problem.n)
+    rows = LogRows(trials, [paths[trial.path] for trial in trials], sim.problem.n)
 
     def measure() -> None:
         rows.take(now := sim.checkpoint())
@@ -174,7 +170,7 @@ def run_batch(
     columns = rows.columns()
     if states:
         last = sim.states()
-        columns |= {state_name(trial): last[paths[_path(trial)]] for trial in trials}
+        columns |= {state_name(trial): last[paths[trial.path]] for trial in trials}
     if part is not None:
         part.save("done", columns)
         part.drop("half")
@@ -183,11 +179,6 @@ def run_batch(
 
 def state_name(trial: Trial) -> str:
     return f"trial-{trial.number}"
-
-
-def take_states(columns: Columns) -> Columns:
-    """The states among the columns of a batch, out of it."""
-    return {name: columns.pop(name) for name in list(columns) if name.startswith("trial-")}
 
 
 def _advance(

@@ -103,14 +103,12 @@ class Layout:
         """The inverse of `matrices`."""
         ours = self.matrices(np.zeros(self.d, np.float32))
         if missing := [name for name in ours if name not in matrices]:
-            raise InputError(
-                f"the adapter lacks {missing[0]} and {len(missing) - 1} more; use one for the same targets"
-            )
+            others = f"and {len(missing) - 1} more"
+            raise InputError(f"the adapter lacks {missing[0]} {others}; use one for the same targets")
         for name, matrix in ours.items():
             if (shape := np.shape(matrices[name])) != matrix.shape:
-                raise InputError(
-                    f"{name} of the adapter is {shape}, not {matrix.shape}; use one for this model and rank"
-                )
+                wrong = f"{name} of the adapter is {shape}, not {matrix.shape}"
+                raise InputError(f"{wrong}; use one for this model and rank")
         return np.concatenate([np.asarray(matrices[name], np.float32).reshape(-1) for name in ours])
 
     def save(self, folder: Path, x: Adapter, *, model: str) -> None:

@@ -89,9 +89,8 @@ def encode_rows(
     ]
     for row, ids in zip(rows, found, strict=False):
         if ids != found[0]:
-            raise InputError(
-                f"{row.where}: label words have other tokens than in the first row; end the template in text"
-            )
+            wrong = f"{row.where}: label words have other tokens than in the first row"
+            raise InputError(f"{wrong}; end the template in text")
     arrays = [np.asarray(ids, np.int32) for ids in tokens]
     return Encoded(arrays, np.array([row.label for row in rows], np.int64), np.array(found[0], np.int64))
 

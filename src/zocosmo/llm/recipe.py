@@ -89,17 +89,12 @@ def open_recipe(
             touched.add(("rounds",))  # they differ from DEFAULTS
         _fit_method(settled, touched)
     if exact:
-        _refuse_guards(config)
+        for place, text in config.overrides.items():
+            if any(place[: len(where)] == where for where in EXACT):
+                raise InputError(f"--exact turns guards off, and --set {text} sets one; leave one out")
         _put_all(settled, EXACT)
     _fit_rounds(settled, touched)
     return config
-
-
-def _refuse_guards(config: Config) -> None:
-    """Refuse a `--set` of what `--exact` turns off."""
-    for place, text in config.overrides.items():
-        if any(place[: len(where)] == where for where in EXACT):
-            raise InputError(f"--exact turns guards off, and --set {text} sets one; leave one of them out")
 
 
 def _fill(config: Config, changes: Changes) -> Changes:

@@ -38,8 +38,10 @@ def screen(candidates: Iterable[TaskCandidate]) -> list[ScreenedTask]:
     [False, True]
     """
     listed = list(candidates)
-    for candidate in listed:
-        check_candidate(candidate)
+    for task, rows, accuracy, *_ in listed:
+        check_whole(f"the number of validation rows of {task}", rows, 1)
+        if not 0.0 <= accuracy <= 1.0:
+            raise InputError(f"the accuracy of {task} must be from 0 to 1, got {accuracy}")
     objections = [objection(candidate) for candidate in listed]
     eligible = [k for k, found in enumerate(objections) if not found]
     best = max(eligible, key=lambda k: listed[k].rows, default=None)
@@ -69,9 +71,3 @@ def objection(candidate: TaskCandidate) -> str:
     if accuracy >= BELOW:
         return f"accuracy {accuracy:.2%} is {BELOW:.0%} or more: near the ceiling"
     return ""
-
-
-def check_candidate(candidate: TaskCandidate) -> None:
-    check_whole(f"the number of validation rows of {candidate.task}", candidate.rows, 1)
-    if not 0.0 <= candidate.accuracy <= 1.0:
-        raise InputError(f"the accuracy of {candidate.task} must be from 0 to 1, got {candidate.accuracy}")

@@ -101,19 +101,15 @@ def _fitting(graph: Graph) -> tuple[str, ...]:
 
 
 def _measured(graph: Graph, name: str, tape: Tape) -> Pairing:
-    schedule = SCHEDULES[name](graph)
-    if name != "maximal" or _walkable(graph):
+    schedule, edges = SCHEDULES[name](graph), len(graph.edges)
+    listed = graph.n <= SMALL or (graph.n <= MOST_EXACT[0] and edges <= MOST_EXACT[1])
+    if name != "maximal" or listed:
         active = [Fraction(0)] * graph.n
         for (i, j), often in zip(graph.edges, schedule.edge_law(), strict=True):
             active[i] += often
             active[j] += often
         return Pairing(name, tuple(active), laplacian_gap(expected_laplacian(schedule)), True)
-    rounds = min(MOST, max(FEWEST, 2_000_000 // len(graph.edges)))
+    rounds = min(MOST, max(FEWEST, 2_000_000 // edges))
     laplacian = mean_laplacian(schedule, tape, rounds)
     counts = np.rint(np.diag(laplacian) * rounds).astype(int).tolist()
     return Pairing(name, tuple(Fraction(k, rounds) for k in counts), laplacian_gap(laplacian), False)
-
-
-def _walkable(graph: Graph) -> bool:
-    """Whether the exact law of maximal matchings can be computed in about a second."""
-    return graph.n <= SMALL or (graph.n <= MOST_EXACT[0] and len(graph.edges) <= MOST_EXACT[1])

@@ -24,16 +24,14 @@ def sweep(out: Outlook, family: Family | None = None) -> dict[str, list[tuple[in
     sizes = sorted({round(2 * (last / 2) ** (k / (POINTS - 1))) for k in range(POINTS)} | around)
     sent = {method: [(n, Fraction(n - 1)) for n in sizes] for method in ("flood", "marina_type")}
     sent["edge_local"] = [(n, Fraction(1)) for n in sizes]
-    near = _degrees(out, family, sizes)
+    if out.net.graph.name in DEGREES:
+        degree = DEGREES[out.net.graph.name]
+        near = [(n, degree(n)) for n in sizes]
+    else:
+        built = members(family) if family else ()
+        near = [(n, Fraction(2 * len(graph.edges), n)) for n, graph in built]
     lines = {}
     for method in METHODS:
         message = traffic(out.setting, out.q, out.net, out.pairs, method).message
         lines[method] = [(n, messages * message) for n, messages in sent.get(method, near)]
     return lines
-
-
-def _degrees(out: Outlook, family: Family | None, sizes: list[int]) -> list[tuple[int, Fraction]]:
-    kind = out.net.graph.name
-    if kind in DEGREES:
-        return [(n, DEGREES[kind](n)) for n in sizes]
-    return [(n, Fraction(2 * len(graph.edges), n)) for n, graph in (members(family) if family else ())]

@@ -41,6 +41,12 @@ class Digits(NamedTuple):
     std: str
     exponent: int
 
+    def __str__(self) -> str:
+        number = f"{self.mean} ± {self.std}" if self.std else self.mean
+        if not self.exponent:
+            return number
+        return f"({number})e{self.exponent}" if self.std else f"{number}e{self.exponent}"
+
 
 class GridEntry(NamedTuple):
     number: Digits | None
@@ -225,11 +231,8 @@ def footnote(frame: pd.DataFrame, rounds: bool) -> str:
 def _plain(entry: GridEntry, mark: str = "") -> str:
     if entry.number is None:
         return f"{NOTHING} {entry.notes}".rstrip()
-    mean, std, exponent = entry.number
-    number = f"{mean} ± {std}" if std else mean
-    if exponent:
-        number = f"({number})e{exponent}" if std else f"{mean}e{exponent}"
-    return f"{mark if entry.best else ''}{number}{mark if entry.best else ''} {entry.notes}".rstrip()
+    around = mark if entry.best else ""
+    return f"{around}{entry.number}{around} {entry.notes}".rstrip()
 
 
 def _rich(grid: Grid) -> Table:

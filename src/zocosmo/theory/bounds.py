@@ -47,9 +47,7 @@ def core_bound(regime: Regime, *, eta: float, mu: float, rho: float, T: int, E0:
     check_rounds(T)
     check_finite("eta", eta, above=True)
     if eta > (most := 1 / (8 * regime.L * regime.d)):
-        raise ValueError(
-            f"eta = {eta:g} is above 1/8Ld = {most:.4g}, the largest step of this bound; lower eta"
-        )
+        raise ValueError(f"eta = {eta:g} is above 1/8Ld = {most:.4g}, where this bound ends; lower eta")
     L2, recursion = regime.L**2, masked_recursion(d=regime.d, q=regime.q, rho2=float(rho) ** 2)
     left = 1 - float(recursion.kappa)
     terms = {
@@ -103,9 +101,7 @@ def coupling_bound(coupling: str, regime: Regime, *, eta: float, mu: float, chi:
     """
     check_rounds(T)
     if regime.sigma2:
-        raise ValueError(
-            f"sigma2 = {regime.sigma2}: this bound is for deterministic losses; use momentum_bound"
-        )
+        raise ValueError(f"sigma2 = {regime.sigma2}: this bound is without noise; use momentum_bound")
     if regime.n % 2:
         raise ValueError(f"n = {regime.n} nodes have no perfect matching; use an even number")
     sizes = {"d": regime.d, "q": regime.q, "pairs": regime.n // 2}

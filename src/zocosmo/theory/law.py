@@ -183,9 +183,7 @@ class Global:
     def shared(self, coupling: str | None) -> str:
         """One direction for all nodes, as under G."""
         if coupling is not None:
-            raise ValueError(
-                f"global support has one direction for all nodes; leave out coupling = {coupling!r}"
-            )
+            raise ValueError(f"global support has one direction for all; leave out coupling = {coupling!r}")
         return "G"
 
     def averages(self, dtype: type) -> Averages:

@@ -102,9 +102,7 @@ def pair_gradients(gradients: ArrayLike, matching: Pairs) -> PairGradients:
     """
     g = exact("gradients", gradients)
     if sorted(node for pair in matching for node in pair) != list(range(len(g))):
-        raise ValueError(
-            f"{list(matching)} is not a perfect matching of {len(g)} nodes; put each in exactly one pair"
-        )
+        raise ValueError(f"{list(matching)} is no perfect matching; put each of {len(g)} nodes in one pair")
     a = pair_means(g, matching)
     return PairGradients(a, square(a.mean(axis=0)), spread(a))
 

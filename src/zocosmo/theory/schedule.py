@@ -87,9 +87,7 @@ def best_schedule(
     if per not in ("round", "scalar"):
         raise ValueError(f"per must be 'round' or 'scalar', got {per!r}")
     if not 0 < tolerance < 1 or most < 1 or total < 1:
-        raise ValueError(
-            f"tolerance {tolerance}, most {most} and total {total} must be positive, tolerance < 1"
-        )
+        raise ValueError(f"tolerance {tolerance}, most {most}, total {total} must be positive, tolerance < 1")
     a = _vectors(n, pairs)
     if per == "round":
         search = _Search(a, _colour_classes(n, pairs), lambda weights: heaviest(pairs, weights))

@@ -203,9 +203,7 @@ class MomentMap:
         else:
             top = self._largest(step)
         if top is None:
-            raise ValueError(
-                f"Arnoldi found no eigenvalue at eta = {eta}; change eta slightly or use is_stable"
-            )
+            raise ValueError(f"Arnoldi found no eigenvalue at eta = {eta}; vary eta a bit or use is_stable")
         return float(top ** (1 / len(self.rounds)))
 
     def is_stable(self, eta: Number) -> bool:

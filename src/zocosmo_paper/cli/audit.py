@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from zocosmo.cli.common import output, print_json
-from zocosmo.cli.options import ConfigArgument, JsonOption, SeedsOption, SetOption, as_seeds
-from zocosmo.errors import InputError
+from zocosmo.cli.common import needing_llm, output, print_json
+from zocosmo.cli.options import ConfigArgument, JsonOption, SeedsOption, SetOption, as_seeds, option
 
 if TYPE_CHECKING:
     from zocosmo_paper.audit import PlacementVerdict
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 def audit(
     config: ConfigArgument,
-    rounds: Annotated[int, typer.Option(help="Rounds of each trajectory; the config's, if fewer.")] = 10,
+    rounds: Annotated[int, option("Rounds of each trajectory; the config's, if fewer.")] = 10,
     seeds: SeedsOption = "",
     set_: SetOption = None,
     as_json: JsonOption = False,
@@ -29,10 +28,8 @@ def audit(
     """
     from zocosmo.experiments.plan import load_plan
 
-    try:
+    with needing_llm("audit"):
         from zocosmo_paper.audit import audit as run_audit
-    except ModuleNotFoundError as error:
-        raise InputError(f'language models need {error.name}; run: pip install "zocosmo[llm]"') from None
     plan = load_plan(config, as_seeds(seeds), set_)
     found = list(run_audit(plan, rounds=rounds))
     equal = all(verdict.is_equal for verdict in found)
@@ -46,9 +43,8 @@ def audit(
 
 
 def listing(found: "list[PlacementVerdict]") -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("graph", "method", "seed", "run", "queries", "states", "measures", "equal"):
-        table.add_column(name)
+    names = ("graph", "method", "seed", "run", "queries", "states", "measures", "equal")
+    table = Table(*names, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for each in found:
         queries = f"{each.queries_differ} of {each.queries} differ" if each.queries_differ else each.queries
         measures = ", ".join(each.measures_differ[:3]) + " differ" if each.measures_differ else "same"

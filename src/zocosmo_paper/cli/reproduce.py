@@ -1,8 +1,6 @@
 """zocosmo reproduce: the paper, rerun, with a verdict on every claim."""
 
 import json
-import math
-import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,9 +14,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from zocosmo.cli.common import is_watched, output, print_json, say, stderr_bar
-from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line
+from zocosmo.cli.common import is_watched, output, print_json, stderr_bar
+from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line, option
+from zocosmo.cli.study import say_stopped
 from zocosmo.errors import FolderError, InputError, check_whole
+from zocosmo.files import finite_or_null
 
 if TYPE_CHECKING:
     from zocosmo.experiments.run import Progress as Told
@@ -36,14 +36,12 @@ def reproduce_command(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME… | all", help="Items; --list lists them.")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for logs, tables, figures and the report.")] = OUT,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds, instead of the paper's.")] = None,
+    list_: Annotated[bool, option("List the items and stop.", "--list")] = False,
+    out: Annotated[Path, option("Folder for logs, tables, figures and the report.")] = OUT,
+    seeds: Annotated[int | None, option("Number of seeds, instead of the paper's.")] = None,
     resume: ResumeOption = False,
-    processes: Annotated[int, typer.Option(help="Processes that share the batches.")] = 2,
-    model: Annotated[
-        str, typer.Option(help="For items that need one: smollm2, a folder, or a name on the hub.")
-    ] = "",
+    processes: Annotated[int, option("Processes that share the batches.")] = 2,
+    model: Annotated[str, option("For items that need one: smollm2, a folder, or a name on the hub.")] = "",
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,7 +66,7 @@ def reproduce_command(
         try:
             results = reproduce(names, out, tick=tick, **how._asdict())
         except KeyboardInterrupt:
-            say(f"stopped; finished work is kept. Continue with: {shlex.join(again)}")
+            say_stopped(again)
             raise
         except FolderError as error:
             remedy = "choose another --out, or start over without --resume"
@@ -83,27 +81,18 @@ def reproduce_command(
 def _list(as_json: bool) -> None:
     from zocosmo_paper.items import all_items
 
-    times, items = seconds(), list(all_items().values())
+    times, items = seconds(), all_items().values()
+    rows = [(item.name, item.title, item.labels, times.get(item.name), item.needs) for item in items]
     if as_json:
-        rows = [
-            {
-                "name": item.name,
-                "title": item.title,
-                "labels": list(item.labels),
-                "seconds": times.get(item.name),
-                "needs": item.needs,
-            }
-            for item in items
-        ]
-        print_json({"items": rows})
+        names = ("name", "title", "labels", "seconds", "needs")
+        print_json({"items": [dict(zip(names, row, strict=True)) for row in rows]})
         return
     listing = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("name", "title", "label", "seconds", "needs"):
         listing.add_column(name, no_wrap=name == "name", justify="right" if name == "seconds" else "left")
-    for item in items:
-        took = times.get(item.name)
+    for name, title, labels, took, needs in rows:
         shown = "" if took is None else f"{took:.0f}" if took >= 1 else "<1"
-        listing.add_row(item.name, item.title, ", ".join(item.labels), shown, item.needs)
+        listing.add_row(name, title, ", ".join(labels), shown, needs)
     output().print(listing)
 
 
@@ -141,7 +130,7 @@ def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[st
     from zocosmo_paper.board import all_claims, counts
 
     claims = [
-        {"item": result.item.name, **{k: _finite(v) for k, v in claim._asdict().items()}}
+        finite_or_null({"item": result.item.name, **claim._asdict()})
         for result in results
         for claim in result.findings.claims
     ]
@@ -151,11 +140,6 @@ def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[st
     ]
     told = {"counts": counts(all_claims(results)), "page": str(page), "verdicts": str(out / "verdicts.csv")}
     return {**told, "items": items, "claims": claims}
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no numbers that are not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
@@ -172,9 +156,8 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
     for result, claim in lines:
         if few or claim.verdict != "within":
             numbers = str(claim.seeds or ""), str(claim.diverged or "")
-            rows.append(
-                (result.item.name, claim.words, claim.paper, ours_text(claim), *numbers, claim.verdict)
-            )
+            about = result.item.name, claim.words, claim.paper, ours_text(claim)
+            rows.append((*about, *numbers, claim.verdict))
     many = {} if few else {each.item.name: counts(each.findings.claims)["within"] for each in results}
     rows += [(name, f"{count} claims", "", "", "", "", "within") for name, count in many.items() if count]
     for *texts, verdict in rows:
@@ -207,7 +190,7 @@ class Watch:
         self._bar, self._how, self._items = bar, how, {item.name: item for item in items}
         self._whole = bar.add_task("all", total=None, doing="")
         self._tasks: dict[str, Any] = {}
-        self._sizes: dict[str, int] = {}
+        self._total = 0  # node-rounds of the item at work
         self._done: dict[tuple[str, int], int] = {}
         self._left = Left(seconds(), list(self._items))
 
@@ -216,8 +199,7 @@ class Watch:
             self._begin(item)
         if told is not None:
             self._done[doing, told.batch] = told.rounds
-        total = sum(self._sizes.values())
-        share = sum(self._done.values()) / total if total else 0.0
+        share = sum(self._done.values()) / self._total if self._total else 0.0
         self._bar.update(self._tasks[item], completed=share, doing=doing)
         whole, left = self._left(item, share)
         about = "" if left is None else f"about {left // 60:.0f}:{left % 60:02.0f} left"
@@ -229,12 +211,8 @@ class Watch:
         for task in self._tasks.values():
             self._bar.update(task, completed=1.0, doing="done")
             self._bar.stop_task(task)
-        plans = load_plans(self._items[item], self._how)
-        self._sizes = {
-            name: plan.last * sum(dict(trial.graph)["n"] for trial in plan.trials)
-            for name, plan in plans.items()
-        }
-        self._done = {}
+        plans = load_plans(self._items[item], self._how).values()
+        self._total, self._done = sum(plan.node_rounds for plan in plans), {}
         self._tasks[item] = self._bar.add_task(item, total=1.0, doing="")
 
 

@@ -67,7 +67,7 @@ def step_claims() -> list[Claim]:
     claims = []
     for text, eta, printed, why in rows:
         met = sum(place.certificate(eta).certified for place in PLACES)
-        claims.append(constant(f"{every} = {text}", printed, met)._replace(paper=f"{printed}: {why}"))
+        claims.append(constant(f"{every} = {text}", printed, met, f"{printed}: {why}"))
     return claims
 
 

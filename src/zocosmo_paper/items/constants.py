@@ -47,9 +47,7 @@ class Fact(NamedTuple):
 
 def check(rows: Iterable[Fact]) -> list[Claim]:
     """A verdict for each number."""
-    return [
-        constant(row.words, row.printed, row.value, note=row.note)._replace(paper=row.paper) for row in rows
-    ]
+    return [constant(row.words, row.printed, row.value, row.paper, row.note) for row in rows]
 
 
 def beside(name: str, title: str, rows: Iterable[Fact]) -> Table:
@@ -152,13 +150,6 @@ def _multiplier_rows(name: str) -> list[Fact]:
     ]
 
 
-def _reuse_rows() -> list[Fact]:
-    return [
-        Fact(f"full model: one coordinate list, K = {K}", printed, payload.reuse_multiplier(FULL, K=K, B=B))
-        for K, printed in ((1, "2.03"), (10, "1.10"), (50, "1.02"))
-    ]
-
-
 def _total_rows() -> list[Fact]:
     """Mbit on a link after 100 rounds   [tab:qwen_two_worker_lora]"""
     T, costs = 100, payload.link_costs(LORA, Q, B)
@@ -175,7 +166,10 @@ def _total_rows() -> list[Fact]:
 
 def find_multipliers(evidence: Evidence) -> Findings:
     settings = {name: _multiplier_rows(name) for name in MULTIPLIERS}
-    reuse, totals = _reuse_rows(), _total_rows()
+    totals, reuse = _total_rows(), []
+    for K, printed in ((1, "2.03"), (10, "1.10"), (50, "1.02")):
+        words = f"full model: one coordinate list, K = {K}"
+        reuse.append(Fact(words, printed, payload.reuse_multiplier(FULL, K=K, B=B)))
     layout = Table(
         "tab-appendix-round-multipliers",
         "Cost of a round relative to values alone, paper / ours",
@@ -196,8 +190,6 @@ def find_multipliers(evidence: Evidence) -> Findings:
 # Rounds that a budget pays
 
 SHORT, LONG = 100 * Q * B, 1540 * Q * B  # printed as 26.214M and 403.702M
-
-
 NETWORKS = (  # protocol, graph, and the rounds that the short budget pays
     ("global", "complete graph of 4", complete(4), "33"),
     ("global", "complete graph of 8", complete(8), "14"),

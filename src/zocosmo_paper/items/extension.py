@@ -1,7 +1,7 @@
 """The 1,536-run study: unequal curvatures, oracle noise, sparse momentum."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.methods import EdgeLocal
-from zocosmo.report.budget import Cell
 from zocosmo.sim.engine import Simulation
 from zocosmo_paper.claim import Claim, Printed, constant, ends_below, order
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
@@ -19,6 +18,7 @@ from zocosmo_paper.items.studies import (
     GRAPHS,
     SEEDS,
     Array,
+    Cells,
     Quote,
     Spot,
     Study,
@@ -34,7 +34,6 @@ GROUPS = list(product(GRAPHS, OMEGAS, ZETAS, STEPS))  # of panels: graph, omega,
 ALIKE = 1e-14  # absolute, for states near 0.2: two products round
 
 Group = tuple[str, float, float, float]
-Cells = Mapping[Spot, Cell]
 
 
 class Update(NamedTuple):
@@ -46,13 +45,9 @@ class Update(NamedTuple):
     times: int = 1
 
     def spot(
-        self, graph: str, coupling: str, *, zeta: float = 2.0, omega: float = 0.6, eta0: float = 0.004
+        self, graph: str, coupling: str, omega: float = 0.6, zeta: float = 2.0, eta0: float = 0.004
     ) -> Spot:
         return Spot(graph, coupling, self.times * eta0, zeta, omega, self.sigma, self.beta)
-
-    def at(self, group: Group, coupling: str) -> Spot:
-        graph, omega, zeta, eta0 = group
-        return self.spot(graph, coupling, zeta=zeta, omega=omega, eta0=eta0)
 
 
 EXACT_QUERIES = Update("deterministic", 0.0, 0.0)
@@ -199,8 +194,8 @@ def tables(study: Study) -> list[Table]:
 def summary(cells: Cells) -> Iterator[list[str]]:
     known = {row.spot: f"{row.spot.coupling} {shown(row.printed)}" for row in PRINTED}
     for group, update in product(GROUPS, UPDATES):
-        spots = [update.at(group, coupling) for coupling in COUPLINGS]
         graph, *numbers = group
+        spots = [update.spot(graph, coupling, *numbers) for coupling in COUPLINGS]
         about = [graph, *(f"{number:g}" for number in numbers), update.name, f"{spots[0].eta:g}"]
         told = "; ".join(known[spot] for spot in spots if spot in known)
         yield [*about, *(shown(cells[spot]) for spot in spots), told]
@@ -228,7 +223,8 @@ def _name(graph: str, omega: float, zeta: float, eta0: float) -> str:
 
 
 def _panel(study: Study, group: Group, metric: str, k: int) -> Panel:
-    spots = {coupling: UPDATES[k].at(group, coupling) for coupling in COUPLINGS}
+    graph, *numbers = group
+    spots = {coupling: UPDATES[k].spot(graph, coupling, *numbers) for coupling in COUPLINGS}
     known = [study.exact[spot] for spot in spots.values() if spot in study.exact and metric == "objective"]
     title = f"({'abcd'[k]}) {UPDATES[k].name}, η = {spots['G'].eta:g}"
     return Panel(title, metric, {c: study.parts[spot] for c, spot in spots.items()}, known)

@@ -109,11 +109,8 @@ def find_locality(evidence: Evidence) -> Findings:
 
 
 def _figure(n: int, method: str, entry: RingCell, ours: Cell, *, ordered: bool) -> Claim:
-    note = (
-        f"{100 * (ours.mean / entry.number.mean - 1):+.1f} % off".replace("-", "−")
-        if ours.values
-        else "all runs diverged"
-    )
+    off = f"{100 * (ours.mean / entry.number.mean - 1):+.1f} % off".replace("-", "−")
+    note = off if ours.values else "all runs diverged"
     words = f"N = {n}, {method}: relative objective at 1 Mbit"
     return figure(words, entry.number, ours.values, diverged=ours.diverged, ordered=ordered, note=note)
 
@@ -165,9 +162,8 @@ def _table(name: str, title: str, printed: Rows, found: Cells, notes: str, *, ro
         [str(n), *(text for m in methods for text in (str(row[m]), shown(found[n, m], rounds=rounds)))]
         for n, row in printed.items()
     ]
-    return Table(
-        name, title, ["N", *(f"{m}, {who}" for m in methods for who in ("paper", "ours"))], rows, notes
-    )
+    columns = ["N", *(f"{m}, {who}" for m in methods for who in ("paper", "ours"))]
+    return Table(name, title, columns, rows, notes)
 
 
 def _picture(log: Any, found: Cells) -> Picture:
@@ -199,9 +195,8 @@ def _picture(log: Any, found: Cells) -> Picture:
         canvas.legend(handles, [*looks, "paper"], loc="outside lower center", ncols=4, frameon=False)
         save_figure(canvas, to, dpi=160)
 
-    return Picture(
-        "fig-appendix-support-locality", "One hop against graph-wide dissemination", text, draw_all
-    )
+    title = "One hop against graph-wide dissemination"
+    return Picture("fig-appendix-support-locality", title, text, draw_all)
 
 
 def _over_bits(axes: Any, log: Any, looks: Mapping[str, dict[str, Any]]) -> None:
@@ -243,10 +238,13 @@ def _lost(ours: Cell, method: str) -> Claim:
     fate = dict.fromkeys(ours.values, 0.0) | {f"diverged {k}": 1.0 for k in range(ours.diverged)}
     share = LOST / SEEDS
     printed = Printed(share, round(math.sqrt(share * (1 - share) * SEEDS / (SEEDS - 1)), 2), SEEDS)
-    note = (
-        f"printed as {UNSTABLE[method]}, which one run out of {SEEDS} makes; diverged runs are not averaged"
+    cause = f"which one run out of {SEEDS} makes; diverged runs are not averaged"
+    claim = figure(
+        f"N = 4, {method}: share of runs that diverge",
+        printed,
+        fate,
+        note=f"printed as {UNSTABLE[method]}, {cause}",
     )
-    claim = figure(f"N = 4, {method}: share of runs that diverge", printed, fate, note=note)
     return claim._replace(paper=f"{LOST} of {SEEDS}", diverged=ours.diverged)
 
 
@@ -261,9 +259,12 @@ def _close(found: Cells, n: int) -> Claim:
     return figure(words, Printed(middle, spread), pairs, diverged=a.diverged + b.diverged, note=note)
 
 
-CHOICES = {
+START = {
     "initial point": "all coordinates −1, every node, every seed: others miss the printed ratios",
     "node shifts": "Gaussian of std 0.3 per node and coordinate: uniform ones land far below",
+}
+CHOICES = {
+    **START,
     "momentum": "β = 0, as the appendix says for these two studies",
     "logging": "every 10 rounds: 970, 1950, 1480, 690, 330 and 160 are all multiples",
     "divergence": "a run ends once its objective passes 1e12; this start and η sit on the stability edge",

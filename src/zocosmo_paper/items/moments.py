@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zocosmo.core.coupling import COUPLINGS as LAWS
 from zocosmo.core.tape import Tape
@@ -18,7 +17,7 @@ from zocosmo.theory.moments import coupling_moments, crossover
 from zocosmo_paper.claim import Claim, constant, order
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import LOOKS
-from zocosmo_paper.items.studies import COUPLINGS, SEEDS, D, N, Q, text
+from zocosmo_paper.items.studies import COUPLINGS, SEEDS, Array, D, N, Q, text
 
 PAIRS = N // 2
 DRAWS = 1500
@@ -31,7 +30,6 @@ PRINTED = {  # appendix:correlation_experiments: V of each coupling, by H²
 }
 WHAT = {"V": "error of the averaged update", "U": "disagreement injected"}
 
-Array = NDArray[np.float64]
 MomentKey = tuple[str, str, int]  # V or U, coupling, H²
 
 
@@ -124,9 +122,8 @@ def measured(found: dict[MomentKey, Drawn]) -> Claim:
     far = {place: drawn.distance for place, drawn in found.items()}
     which, coupling, level = max(far, key=lambda place: far[place])
     words = f"of {len(found)} drawn moments, those at most {FAR:g} standard errors from their closed form"
-    note = (
-        f"farthest: {which} of {coupling} at H2 = {level}, {far[which, coupling, level]:.2g} standard errors"
-    )
+    off = f"{far[which, coupling, level]:.2g} standard errors"
+    note = f"farthest: {which} of {coupling} at H2 = {level}, {off}"
     claim = constant(words, str(len(found)), sum(each <= FAR for each in far.values()), note=note)
     return claim._replace(seeds=len(found["V", "G", 0].draws))
 
@@ -172,23 +169,21 @@ def picture(found: dict[MomentKey, Drawn]) -> Picture:
 
 
 def draw(found: dict[MomentKey, Drawn], to: Path) -> None:
+    """Closed forms as lines; mean ± std over seeds of the draws as points with bars."""
     canvas, panels = new_panels(to, (8, 3.4), 2, 2)
     for axes, which in zip(panels, WHAT, strict=True):
         for coupling in COUPLINGS:
             line = [float(exact(which, coupling, level)) for level in LEVELS]
             axes.plot(LEVELS, line, linewidth=1.4, label=coupling, **LOOKS[coupling])
-            points(axes, [found[which, coupling, level].means for level in LEVELS], LOOKS[coupling]["color"])
+            means = [found[which, coupling, level].means for level in LEVELS]
+            middle = [float(each.mean()) for each in means]
+            spread = [float(each.std(ddof=1)) if len(each) > 1 else 0.0 for each in means]
+            bars = {"fmt": "o", "markersize": 4, "capsize": 3, "color": LOOKS[coupling]["color"]}
+            axes.errorbar(LEVELS, middle, spread, **bars)
         axes.axvline(float(PAIRS - 1), color="#555555", linestyle=":", linewidth=1)
         axes.set(xlabel="H² (‖ā‖² = 1)", title=f"{which}: {WHAT[which]}")
         axes.legend(frameon=False, fontsize=9)
     save_figure(canvas, to, dpi=160)
-
-
-def points(axes: Any, means: Sequence[Array], colour: str) -> None:
-    """Mean ± std over seeds at each level."""
-    middle = [float(each.mean()) for each in means]
-    spread = [float(each.std(ddof=1)) if len(each) > 1 else 0.0 for each in means]
-    axes.errorbar(LEVELS, middle, spread, fmt="o", markersize=4, capsize=3, color=colour)
 
 
 ITEMS = [

@@ -55,9 +55,8 @@ def picture(name: str, title: str, panels: Sequence[Panel], columns: int) -> Pic
 
 def build(to: Path, panels: Sequence[Panel], columns: int) -> Any:
     rows = -(-len(panels) // columns)
-    figure, axes = new_panels(
-        to, (wide := 2.65 * columns + 0.6, high := 2.15 * rows + 0.6), len(panels), columns
-    )
+    wide, high = 2.65 * columns + 0.6, 2.15 * rows + 0.6
+    figure, axes = new_panels(to, (wide, high), len(panels), columns)
     figure.set_layout_engine(None)  # fixed margins, in inches: a fitted layout doubles the time
     figure.subplots_adjust(0.72 / wide, 0.82 / high, 1 - 0.12 / wide, 1 - 0.28 / high, 0.1, 0.3)
     for first in range(0, len(panels), columns):
@@ -93,12 +92,8 @@ def points_of(part: pd.DataFrame, metric: str) -> tuple[Array, Array, Array]:
     """kbit per node, mean and std over seeds. Without diverged runs, all have the same rounds."""
     runs = part["trial"].nunique()
     if part["diverged"].any():
-        points = curve(part, metric).points
-        return (
-            points["bits"].to_numpy() / 1e3,
-            points["mean"].to_numpy(),
-            points["std"].fillna(0.0).to_numpy(),
-        )
+        points = curve(part, metric).points.fillna({"std": 0.0})
+        return points["bits"].to_numpy() / 1e3, points["mean"].to_numpy(), points["std"].to_numpy()
     values = part[metric].to_numpy().reshape(runs, -1)
     spread = values.std(axis=0, ddof=1) if runs > 1 else np.zeros(values.shape[1])
     return part["bits"].to_numpy().reshape(runs, -1)[0] / 1e3, values.mean(axis=0), spread
@@ -133,13 +128,11 @@ def describe(title: str, panels: Sequence[Panel]) -> str:
     """Alternative text: where each curve ends."""
     said = [f"{title}. Mean over seeds at the last round:"]
     for panel in panels:
-        ends = [f"{coupling} {end(part, panel.metric):.3g}" for coupling, part in panel.parts.items()]
+        ends = []
+        for coupling, part in panel.parts.items():
+            last = part[(part["round"] == part["round"].max()) & ~part["diverged"]]
+            ends.append(f"{coupling} {float(last[panel.metric].mean()):.3g}")
         told = [f"{path[-1]:.3g}" for path in panel.exact]
         ends += [f"exact expectation, dotted, {' and '.join(told)}"] if told else []
         said.append(f"{panel.title}, {panel.metric}: {', '.join(ends)};")
     return " ".join(said).removesuffix(";") + "."
-
-
-def end(part: pd.DataFrame, metric: str) -> float:
-    last = part[(part["round"] == part["round"].max()) & ~part["diverged"]]
-    return float(last[metric].mean())

@@ -79,11 +79,11 @@ def of_seeds(log: Any, seeds: Iterable[str]) -> Any:
     return log[log["seed"].isin(list(seeds))]
 
 
-def cell_claim(words: str, paper: str, ours: Cell, *, ordered: bool = False, note: str = "") -> Claim:
+def cell_claim(words: str, paper: str, ours: Cell, *, ordered: bool = False) -> Claim:
     """A printed cell against ours; `not run` if no graph of these seeds has the degree."""
     if not ours.values and not ours.diverged:
         return unknown(words, paper, "no graph of these seeds has such a mean degree; ask for more seeds")
-    claim = figure(words, read(paper), ours.values, diverged=ours.diverged, ordered=ordered, note=note)
+    claim = figure(words, read(paper), ours.values, diverged=ours.diverged, ordered=ordered)
     return claim._replace(paper=paper)
 
 
@@ -141,13 +141,11 @@ def cells_of(logs: Mapping[str, Any], bits: int) -> dict[tuple[str, str], Cell]:
 def find_table(evidence: Evidence) -> Findings:
     logs, draws = columns_of(evidence)
     found = cells_of(logs, TENTH)
-    orders = {
-        (column, other): ends_below(
-            f"{column}: {COSMO} ends below {other} at 0.1 Mbit", "lower", ours, found[column, other]
-        )
-        for column, other in product(COLUMNS, (INDEXED, COM_DSZO))
-        if (ours := found[column, COSMO]).values
-    }
+    orders = {}
+    for column, other in product(COLUMNS, (INDEXED, COM_DSZO)):
+        if (ours := found[column, COSMO]).values:
+            words = f"{column}: {COSMO} ends below {other} at 0.1 Mbit"
+            orders[column, other] = ends_below(words, "lower", ours, found[column, other])
     claims = [_cell(found, column, method, orders) for method, column in product(METHODS, COLUMNS)]
     free = [cell_claim("", PRINTED[method][RANDOM], found[ANY, method]) for method in METHODS]
     words = "Erdős–Rényi cells that are within where any connected graph counts, as the text has it"
@@ -200,9 +198,8 @@ def pooled(words: str, paper: str, differences: Sequence[Mapping[str, float]]) -
 def _all_pairs(found: Cells) -> Claim:
     """`within` if lowest in every pair; else the verdict on the average."""
     differences = pairs(found, COSMO, (INDEXED, COM_DSZO))
-    claim = pooled(
-        f"{COSMO} is the lowest of the three in every pair of seed and graph", "15 of 15", differences
-    )
+    words = f"{COSMO} is the lowest of the three in every pair of seed and graph"
+    claim = pooled(words, "15 of 15", differences)
     every = all(value < 0 for each in differences for value in each.values())
     return claim._replace(verdict=WITHIN if every else claim.verdict)
 
@@ -243,15 +240,12 @@ def _order_table(found: Cells) -> Table:
     for (better, worse), column in product(combinations(METHODS, 2), (*COLUMNS, ANY)):
         what = f"{better} − {worse}"
         claim = ends_below(what, "", found[column, better], found[column, worse])
-        numbers = [_signed(value) for value in (claim.ours, claim.low, claim.high)]
+        ends = (claim.ours, claim.low, claim.high)
+        numbers = ["–" if math.isnan(x) else f"{x:+.4f}".replace("-", "−") for x in ends]
         rows.append([what, column, *numbers, claim.note.removesuffix(" pairs"), claim.verdict])
     columns = ["difference", "graph", "mean", "low", "high", "wins", "verdict"]
     notes = "Seed by seed, with 95 % bootstrap intervals; a verdict of ordering needs all of it below 0."
     return Table(f"{MAIN}-orderings", "Differences at 0.1 Mbit per node", columns, rows, notes)
-
-
-def _signed(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:+.4f}".replace("-", "−")
 
 
 def _picture(logs: Mapping[str, Any], draws: Draws, early: Cells) -> Picture:

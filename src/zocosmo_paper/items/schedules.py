@@ -38,15 +38,15 @@ class Epochs(NamedTuple):
     mean: Fraction  # over all coordinates and pairs of epochs
 
 
-def watch_epochs(d: int, q: int, epochs: int, seed: int = 1) -> Epochs:
-    """Draw every round and record the visits to every coordinate."""
+def watch_epochs(d: int, q: int, epochs: int) -> Epochs:
+    """Draw every round of seed 1 and record the visits to every coordinate."""
     length = coverage.epoch_length(d, q)
     missed = twice = longest = total = pairs = 0
     before: NDArray[np.int64] | None = None
     for epoch in range(epochs):
         at, visits = np.full(d, -1, np.int64), np.zeros(d, np.int64)
         for t in range(epoch * length, (epoch + 1) * length):
-            index = balanced_support(Tape(seed), t, d=d, q=q).index
+            index = balanced_support(Tape(1), t, d=d, q=q).index
             at[index] = t
             visits[index] += 1
         missed += int((visits == 0).sum())
@@ -68,7 +68,7 @@ def find_balanced(evidence: Evidence) -> Findings:
             constant(f"{where}: coordinates that an epoch misses", "0", found.missed),
             constant(f"{where}: second visits within an epoch", "0", found.twice),
             _gap(f"{where}: longest gap over {epochs} epochs", bound, found.longest),
-            constant(f"{where}: mean rounds between visits", str(K), found.mean)._replace(paper=f"K = {K}"),
+            constant(f"{where}: mean rounds between visits", str(K), found.mean, f"K = {K}"),
         ]
         counts = [f"{d:,}", f"{q:,}", *map(str, (K, epochs, found.missed, found.twice))]
         lines.append([*counts, f"{bound} / {found.longest}", f"{K} / {float(found.mean):g}"])

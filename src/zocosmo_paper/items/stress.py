@@ -18,6 +18,7 @@ from zocosmo.report.curves import BUDGET, styles
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below, figure, unknown
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
+from zocosmo_paper.items.locality import START
 from zocosmo_paper.items.panels import draw_means
 
 STRESS = "fig-appendix-network-stress"
@@ -27,6 +28,7 @@ LARGEST = SIZES[-1]
 RHO = {COMPLETE: "0", GRID: "0.9677", RING: "0.9968"}  # at N = 64
 REDUCED = Printed(0.061)  # "about 6.1 % of its initial value", without a std
 MARK: dict[str, Any] = {"marker": "o", "markersize": 4}
+SHORT = "{:.3g}".format
 APART = "0.1%"  # "remains within 0.1 % across graph families"
 
 Cells = Mapping[tuple[str, int], Cell]  # by family and N
@@ -45,14 +47,16 @@ def find(evidence: Evidence) -> Findings:
     log = evidence.logs[STRESS]
     objective, disagreement = cells_of(log, "objective", relative=True), cells_of(log, "disagreement")
     weights = f"N = {LARGEST}: ρ of the Metropolis weights"
-    slower = [*product(FAMILIES, [LARGEST])], [*product([RING], SIZES)]  # each mixes less than the one before
     claims = [
         *(constant(f"{f}, {weights}", RHO[f], mixing(f, LARGEST)) for f in FAMILIES),
         *(_reduced(family, objective[family, LARGEST]) for family in FAMILIES),
         _together(objective, [LARGEST], f"at N = {LARGEST}"),
         _together(objective, SIZES, "at every N"),
-        *(_less(disagreement, *pair) for row in slower for pair in pairwise(row)),
     ]
+    slower = [*product(FAMILIES, [LARGEST])], [*product([RING], SIZES)]  # each mixes less than the one before
+    for better, worse in (*pairwise(slower[0]), *pairwise(slower[1])):
+        words = f"disagreement: {better[0]}, N = {better[1]} below {worse[0]}, N = {worse[1]}"
+        claims.append(ends_below(words, "lower", disagreement[better], disagreement[worse]))
     return Findings(claims, [_table(objective, disagreement, log)], [_picture(objective, disagreement)])
 
 
@@ -92,11 +96,6 @@ def _together(found: Cells, sizes: Sequence[int], where: str) -> Claim:
     return Claim(words, f"within {APART}", max(spreads), verdict, seeds=seeds, diverged=lost, note=note)
 
 
-def _less(found: Cells, better: tuple[str, int], worse: tuple[str, int]) -> Claim:
-    words = f"disagreement: {better[0]}, N = {better[1]} below {worse[0]}, N = {worse[1]}"
-    return ends_below(words, "lower", found[better], found[worse])
-
-
 def _diverged(log: Any) -> str:
     """A list of the diverged runs."""
     lost = log.loc[log["diverged"], ["graph", "seed"]].groupby("graph", sort=False)["seed"]
@@ -114,15 +113,11 @@ def _percent(value: float) -> str:
     return f"{100 * value:.2f} %"
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}"
-
-
 def _table(objective: Cells, disagreement: Cells, log: Any) -> Table:
     rows = []
     for n, family in product(SIZES, FAMILIES):
         paper = (RHO[family], "about 6.1 %") if n == LARGEST else ("–", "–")
-        ends = [_shown(objective[family, n], _percent), _shown(disagreement[family, n], _short)]
+        ends = [_shown(objective[family, n], _percent), _shown(disagreement[family, n], SHORT)]
         rows.append([str(n), family, paper[0], f"{mixing(family, n):.4f}", paper[1], *ends])
     apart = "; ".join(f"N = {n}: {_percent(spread(objective, n))}" for n in SIZES)
     notes = (
@@ -137,15 +132,14 @@ def _table(objective: Cells, disagreement: Cells, log: Any) -> Table:
 def _picture(objective: Cells, disagreement: Cells) -> Picture:
     lines = [
         f"{family}, N = {n}: objective {_shown(objective[family, n], _percent)}, disagreement "
-        f"{_shown(disagreement[family, n], _short)}, ρ {mixing(family, n):.4f}"
+        f"{_shown(disagreement[family, n], SHORT)}, ρ {mixing(family, n):.4f}"
         for n in SIZES
         for family in FAMILIES
     ]
     text = (
         "Three panels against the number of nodes, a line for each graph family: the objective after 1200 "
         "rounds relative to its start, the disagreement, and ρ; bars of one standard deviation. "
-        + "; ".join(lines)
-        + "."
+        f"{'; '.join(lines)}."
     )
 
     def draw(to: Path) -> None:
@@ -178,8 +172,7 @@ ITEMS: Sequence[Item] = [
         find,
         (STRESS,),
         {
-            "initial point": "all coordinates −1, every node, every seed: others miss the printed ratios",
-            "node shifts": "Gaussian of std 0.3 per node and coordinate: uniform ones land far below",
+            **START,
             "momentum": "β = 0, as the appendix says for this study",
             "grids": "as near to a square as N divides: 2 × 2, 2 × 4, 4 × 4, 4 × 8, 8 × 8",
             "divergence": "a run ends once its objective passes 1e12; this start and η sit on the edge of "

@@ -39,6 +39,9 @@ class Spot(NamedTuple):
     beta: float = 0.0
 
 
+Cells = Mapping[Spot, Cell]
+
+
 class Quote(NamedTuple):
     """A printed cell, and the ordering it supports: `spot` below `rival`, or above it."""
 
@@ -98,7 +101,7 @@ class Study(NamedTuple):
     log: pd.DataFrame
     printed: Sequence[Quote]
     parts: Mapping[Spot, pd.DataFrame]
-    cells: Mapping[Spot, Cell]  # F(x̄) at the last round
+    cells: Cells  # F(x̄) at the last round
     exact: Mapping[Spot, Array]
     seeds: list[int]
 
@@ -119,7 +122,7 @@ class Study(NamedTuple):
         return Table(name, title, columns, row_table(self.printed, self.cells, self.exact), notes)
 
 
-def row_claims(rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]) -> list[Claim]:
+def row_claims(rows: Iterable[Quote], cells: Cells, exact: Mapping[Spot, Array]) -> list[Claim]:
     """Each printed cell against the runs, against the expectation, and on a log scale if `log_normal`."""
     claims = []
     for row in rows:
@@ -189,20 +192,14 @@ def text(mean: float, std: float = math.nan, digits: int = 3) -> str:
     >>> text(1.16e-7, 4.21e-8), text(0.131, 0.021, 2), text(0.25)
     ('(1.160 ± 0.421)e-7', '0.131 ± 0.021', '0.2500')
     """
-    shown = rounded(mean, std, digits)
-    number = f"{shown.mean} ± {shown.std}" if shown.std else shown.mean
-    if not shown.exponent:
-        return number
-    return f"({number})e{shown.exponent}" if shown.std else f"{number}e{shown.exponent}"
+    return str(rounded(mean, std, digits))
 
 
 def shown(ours: Cell | Printed) -> str:
     return text(ours.mean, ours.std)
 
 
-def row_table(
-    rows: Iterable[Quote], cells: Mapping[Spot, Cell], exact: Mapping[Spot, Array]
-) -> list[list[str]]:
+def row_table(rows: Iterable[Quote], cells: Cells, exact: Mapping[Spot, Array]) -> list[list[str]]:
     """For each printed cell: paper, ours, our geometric mean, expectation."""
     return [
         [row.words, shown(row.printed), shown(ours), geometric(ours), text(float(exact[row.spot][-1]))]

@@ -65,8 +65,12 @@ def find(evidence: Evidence) -> Findings:
     hits = sum(_cell(free, key).verdict == WITHIN for key in free)
     words = "cells that are within where any connected graph counts, as the text has it"
     claims.append(constant(words, str(len(free)), hits))
-    claims += [*orders.values(), _saturated(free)]
-    claims += [_clearer(inside, q) for q in LARGE] if draws.inside else []
+    at_the_end = [gaps(free, q, "3") for q in SATURATED]  # with any degree: it does not matter by then
+    words = "Rand-k is better at saturation: mean over q = 1 and q = 2 at 3 Mbit"
+    claims += [*orders.values(), pooled(words, "lower for both", at_the_end)]
+    for q in LARGE if draws.inside else ():
+        words = f"the gap at 1 Mbit is larger for q = {q} than for q = 1"
+        claims.append(order(words, "clearer", gaps(inside, 1, "1"), gaps(inside, q, "1")))
     return Findings(claims, [_table(inside, free, draws)])
 
 
@@ -89,17 +93,6 @@ def gaps(found: Cells, q: int, budget: str) -> dict[str, float]:
     return differences(found[q, budget, RAND_K].values, found[q, budget, COSMO].values)
 
 
-def _saturated(found: Cells) -> Claim:
-    """Over the first seeds with any degree: at saturation neither rounds nor degrees matter."""
-    words = "Rand-k is better at saturation: mean over q = 1 and q = 2 at 3 Mbit"
-    return pooled(words, "lower for both", [gaps(found, q, "3") for q in SATURATED])
-
-
-def _clearer(found: Cells, q: int) -> Claim:
-    words = f"the gap at 1 Mbit is larger for q = {q} than for q = 1"
-    return order(words, "clearer", gaps(found, 1, "1"), gaps(found, q, "1"))
-
-
 def _table(inside: Cells, free: Cells, draws: Draws) -> Table:
     columns = [
         f"{budget} Mbit, {who}"
@@ -113,10 +106,8 @@ def _table(inside: Cells, free: Cells, draws: Draws) -> Table:
             cells.append(" / ".join(row[budget]))
             cells += [" / ".join(shown(each[q, budget, m]) for m in METHODS) for each in (inside, free)]
         rows.append([str(q), *cells])
-    notes = (
-        "ZO-COSMO / indexed Rand-k: mean ± std over seeds, completed rounds in parentheses. "
-        + degrees_text(draws, DEGREES)
-    )
+    about = "ZO-COSMO / indexed Rand-k: mean ± std over seeds, completed rounds in parentheses."
+    notes = f"{about} {degrees_text(draws, DEGREES)}"
     return Table(SWEEP, "Rosenbrock objective by support size and budget", ["q", *columns], rows, notes)
 
 

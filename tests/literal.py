@@ -5,6 +5,7 @@ tests of the batched engine: plain and slow on purpose, and compared with `==`, 
 stands in the order that the engine promises. Sums run over nodes in ascending order.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from zocosmo.core import (
     draw_signs,
     draw_support,
 )
+from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import Codec
 from zocosmo.core.payload import Bits
 from zocosmo.core.values import ValueType
@@ -27,6 +29,7 @@ from zocosmo.graphs import SCHEDULES, Graph, metropolis
 
 STATE_TYPES = {"float64": "f64", "float32": "f32", "float16": "f16"}
 NEUTRAL = {"beta": 0.0, "passes": 1, "balanced": False}  # what a method that leaves them out does
+NEUTRAL |= {"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain"}
 
 
 class Literal(NamedTuple):
@@ -43,6 +46,7 @@ class Sent(NamedTuple):
     codec: Codec
     size: int
     data: bytes
+    value: ValueType | None = None  # what it is charged as, where that is not the wire's
 
 
 class Wire(NamedTuple):
@@ -82,6 +86,17 @@ class Public:
     def signs(self, t, *ids, q):
         return draw_signs(self.tape, t, *ids, q=q).astype(self.dtype)
 
+    def vectors(self, t, *ids, q):
+        """All K sign vectors on a support: those after the first by their own coins, or by rows of H."""
+        first, count = self.signs(t, *ids, q=q), self.method["directions"]
+        if self.method["signs"] == "independent":
+            more = [self.tape.coins("signs", k, t, *ids).signs(q) for k in range(1, count)]
+        else:
+            matrix = sylvester(q)
+            rows = some_of(self.tape.coins("rows", t, *ids), len(matrix) - 1, min(count, len(matrix)) - 1)
+            more = [first * np.array(matrix[r + 1][:q]) for r in rows]
+        return [first, *(signs.astype(self.dtype) for signs in more)]
+
     def codec(self, size):
         return CODECS["dense" if size == self.d else self.method["codec"]]
 
@@ -115,7 +130,9 @@ class Node:
             public.graph.neighbours[i],
             public.weights[i],
         )
-        for name in ("q", "eta", "mu", "beta", "passes", "coupling", "psi", "gamma", "period"):
+        self.v = 0.0
+        names = "q eta mu beta passes coupling psi gamma period sides step_rule"
+        for name in names.split():
             setattr(self, name, public.method.get(name))
 
     def slope(self, t, index, eps):
@@ -129,9 +146,68 @@ class Node:
 
     def momentum(self, t, index, eps):
         """m on S after this round's estimate   [eq:optional_subspace_momentum]"""
-        g = ((self.d / index.size) * self.slope(t, index, eps)) * eps
+        return self.blended(index, ((self.d / index.size) * self.slope(t, index, eps)) * eps)
+
+    def blended(self, index, g):
         self.m[index] = self.beta * self.m[index] + (1 - self.beta) * g
         return self.m[index]
+
+    def slopes(self, t, index, vectors):
+        """One slope for each sign vector; from one side all share f(x), which is asked first."""
+        if self.sides == 2:
+            return [self.slope(t, index, eps) for eps in vectors]
+        here, found = float(self.query(self.i, self.x.copy(), t)), []
+        for eps in vectors:
+            there = self.x.copy()
+            there[index] = self.x[index] + self.x.dtype.type(self.mu) * eps
+            found.append(self.x.dtype.type((float(self.query(self.i, there, t)) - here) / self.mu))
+        self.queries += 1 + len(vectors)
+        return found
+
+    def ask(self, t, index, vectors, peers):
+        """The first half of a round: slopes, v, and what peers are told of it before anyone steps."""
+        self.index, self.vectors_, self.s = index, vectors, self.slopes(t, index, vectors)
+        self.waits = self.step_rule == "normalised"
+        if self.step_rule != "plain":
+            mean = 0.0
+            for s in self.s:
+                mean += float(s) * float(s)
+            mean /= len(self.s)
+            self.v = 0.95 * self.v + 0.05 * mean if self.v else mean
+        if not self.waits:
+            return self.go(t)
+        data = self.level().to_bytes(2, "little", signed=True)
+        self.out = [Sent(j, CODECS["values"], 1, data, LEVEL) for j in peers]
+
+    def level(self):
+        if not self.v:
+            return -(2**15)
+        m, e = math.frexp(self.v)
+        return max(1 - 2**15, min(2**15 - 1, round((e + (2 * m - 1)) * 256)))
+
+    def told(self, inbox, weights):
+        """v from the levels of peers: the mean of logarithms, one number of 1/256 a peer."""
+        own = self.level()
+        move = 0.0
+        for j, data in sorted(inbox):
+            theirs = int.from_bytes(data, "little", signed=True)
+            if own != -(2**15) != theirs:
+                move += float(weights[j]) * (theirs / 256 - own / 256)
+        if self.v:
+            total = own / 256 + round(move * 2**16) / 2**16
+            e = math.floor(total)
+            self.v = math.ldexp((total - e + 1) / 2, e)
+        self.waits = False
+
+    def estimate(self):
+        """ĝ on S of all directions."""
+        total = self.s[0] * self.vectors_[0]
+        for s, eps in zip(self.s[1:], self.vectors_[1:], strict=True):
+            total = total + s * eps
+        size = self.index.size * len(self.s)
+        if self.step_rule == "plain":
+            return total * (self.d / size)
+        return total * self.x.dtype.type(1 / math.sqrt(size * self.v) if self.v else 0.0)
 
     def to_all(self, index, values):
         return [self.public.pack(j, index, values) for j in self.peers]
@@ -165,12 +241,17 @@ class Cosmo(Node):
     """[alg:zo_cosmo] One support and one sign vector for all; q values to every neighbour, `passes` times."""
 
     def move(self, t):
-        self.index = self.public.support(t)
-        eps = self.public.signs(t, q=self.index.size)
-        self.y = self.x[self.index] - self.eta * self.momentum(t, self.index, eps)
+        index = self.public.support(t)
+        self.ask(t, index, self.public.vectors(t, q=index.size), self.peers)
+
+    def go(self, t):
+        self.y = self.x[self.index] - self.eta * self.blended(self.index, self.estimate())
         self.left, self.out = self.passes, self.to_all(self.index, self.y)
 
     def receive(self, t, inbox):
+        if self.waits:
+            self.told(inbox, self.w)
+            return self.go(t)
         self.y = self.mixed(self.y, {j: self.heard(data, self.index) for j, data in inbox})
         self.left -= 1
         if self.left:
@@ -188,12 +269,19 @@ class EdgeLocal(Node):
         if j == self.i:
             return
         pair = min(self.i, j), max(self.i, j)
-        self.index = self.public.support(t, *(pair if self.coupling == "I" else ()))
-        eps = self.public.signs(t, *(() if self.coupling == "G" else pair), q=self.index.size)
-        self.y = self.x[self.index] - self.eta * self.momentum(t, self.index, eps)
-        self.out = [self.public.pack(j, self.index, self.y)]
+        index = self.public.support(t, *(pair if self.coupling == "I" else ()))
+        vectors = self.public.vectors(t, *(() if self.coupling == "G" else pair), q=index.size)
+        self.partner = j
+        self.ask(t, index, vectors, [j])
+
+    def go(self, t):
+        self.y = self.x[self.index] - self.eta * self.blended(self.index, self.estimate())
+        self.out = [self.public.pack(self.partner, self.index, self.y)]
 
     def receive(self, t, inbox):
+        if self.waits:
+            self.told(inbox, {self.partner: 0.5})
+            return self.go(t)
         ((_, data),) = inbox
         y, theirs = self.y, self.heard(data, self.index)
         if self.public.wire.lossy:
@@ -206,13 +294,18 @@ class RandK(Node):
     """x_i = y_i + P_i Σ_j w_ij P_j (y_j − y_i): each node has a support of its own, mixed where two meet."""
 
     def move(self, t):
-        self.index = self.public.support(t, self.i)
-        eps = self.public.signs(t, self.i, q=self.index.size)
-        y = self.x[self.index] - self.eta * self.momentum(t, self.index, eps)
+        index = self.public.support(t, self.i)
+        self.ask(t, index, self.public.vectors(t, self.i, q=index.size), self.peers)
+
+    def go(self, t):
+        y = self.x[self.index] - self.eta * self.blended(self.index, self.estimate())
         self.x[self.index] = y
         self.out = self.to_all(self.index, y)
 
     def receive(self, t, inbox):
+        if self.waits:
+            self.told(inbox, self.w)
+            return self.go(t)
         own = self.public.rounded(self.x[self.index])
         for j, data in sorted(inbox):
             where, theirs = self.public.unpack(data, self.index.size, on_tape=self.public.support(t, j))
@@ -224,11 +317,16 @@ class Dense(Node):
     """x_i = Σ_j w_ij y_j on all d coordinates, each node with signs of its own."""
 
     def move(self, t):
-        every, eps = np.arange(self.d), self.public.signs(t, self.i, q=self.d)
-        self.x = self.x - self.eta * (self.slope(t, every, eps) * eps)
-        self.out = self.to_all(every, self.x)
+        self.ask(t, np.arange(self.d), self.public.vectors(t, self.i, q=self.d), self.peers)
+
+    def go(self, t):
+        self.x = self.x - self.eta * self.estimate()
+        self.out = self.to_all(self.index, self.x)
 
     def receive(self, t, inbox):
+        if self.waits:
+            self.told(inbox, self.w)
+            return self.go(t)
         self.x = self.mixed(self.x, {j: self.public.unpack(data, self.d)[1] for j, data in inbox})
 
 
@@ -340,6 +438,25 @@ def tree_peers(graph):
     return {i: sorted(each) for i, each in peers.items()}
 
 
+def sylvester(q):
+    """The Hadamard matrix of the least power of two that is at least q: H, then (H H; H −H) of it."""
+    matrix = [[1]]
+    while len(matrix) < q:
+        matrix = [row + row for row in matrix] + [row + [-sign for sign in row] for row in matrix]
+    return matrix
+
+
+def some_of(coins, n, k):
+    """k of 0…n−1, ascending: the first distinct words mod n that are not too large, or all but the first."""
+    fewer, taken, count = (k if 2 * k <= n else n - k), set(), 64
+    while len(taken) < fewer:
+        words, taken, count = coins.words(count).tolist(), set(), 2 * count
+        for word in words:
+            if word < 2**64 - 2**64 % n and len(taken) < fewer:
+                taken.add(word % n)
+    return sorted(taken) if 2 * k <= n else [r for r in range(n) if r not in taken]
+
+
 KINDS = {
     "cosmo": Cosmo,
     "edge_local": EdgeLocal,
@@ -378,7 +495,7 @@ def one_round(t, nodes, run):
         inboxes = [[] for _ in nodes]
         for node in nodes:
             for sent in node.out:
-                link, value = (node.i, sent.receiver), node.public.wire.charged
+                link, value = (node.i, sent.receiver), sent.value or node.public.wire.charged
                 cost = sent.codec.bits(node.d, sent.size, value).plus(FRAME_BITS)
                 run.bits[link] = run.bits[link].plus(cost)
                 run.messages.append((t, *link, sent.data))

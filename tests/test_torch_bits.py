@@ -5,7 +5,6 @@ another run. To print the lines again: python tests/test_torch_bits.py. A change
 """
 
 import hashlib
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,13 +12,14 @@ import torch
 
 from driving import drive
 from zocosmo.channel import MemoryChannel
-from zocosmo.core.support import Direction, Support, draw_direction
+from zocosmo.core.support import Support, draw_direction
 from zocosmo.core.tape import Tape
 from zocosmo.errors import OracleError
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import Cosmo as Method
 from zocosmo.methods import EdgeLocal
 from zocosmo.methods.base import State
+from zocosmo.methods.edge_local import EdgeLocalDraw
 from zocosmo.state import lend
 from zocosmo.torch import Cosmo
 from zocosmo.torch.flat import Flat
@@ -94,11 +94,6 @@ def set_back_at_times(t, tensors, optimizer):
         optimizer.load_state_dict(state)
 
 
-class Drawn(NamedTuple):
-    u: Direction
-    partners: np.ndarray
-
-
 def answer(query, tensors):
     """As an oracle does it: two losses, or none where the node has no partner."""
     if query.active is not None:
@@ -117,7 +112,7 @@ def by_hand(state, tensors, alone=lambda t: False, each=lambda t: None):
     channel = MemoryChannel([Graph(1, ())], d=240, wire="f32", codecs=["values"], dtype=np.float32)
     for t in range(24):
         each(t)
-        drawn = Drawn(draw_direction(Tape(5), np.array([[t]]), d=240, q=50), np.array([[0]]))
+        drawn = EdgeLocalDraw(draw_direction(Tape(5), np.array([[t]]), d=240, q=50), np.array([[0]]))
         method = EdgeLocal(**given) if alone(t) else Method(**given)
         state = drive(method.step(t, state, drawn, channel), lambda query: answer(query, tensors))
     return state

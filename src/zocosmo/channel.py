@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.ledger import Ledger
-from zocosmo.core.levels import NONE, PER_UNIT, from_levels, level_codes
+from zocosmo.core.levels import NONE, PER_UNIT, STEPS, from_levels, level_codes
 from zocosmo.core.payload import Bits
 from zocosmo.core.price import PRICES
 from zocosmo.core.support import Support
@@ -155,19 +155,20 @@ class Channel(ABC):
         grid of `core.levels`: 16 bits a message. A number that is 0 stays, and nobody averages with it."""
         kind, codes = MessageKind(1, "level"), level_codes(v).reshape(-1, 1)
         own, has = codes / PER_UNIT, codes != NONE
-        total = own.copy()
+        move = np.zeros_like(own)
         with self._sending_levels():
             if partners is not None:
                 self._traffic.paired(kind, partners)
                 theirs = self._swap(Letters(codes), self._sources(partners), None).values
-                total += np.where(has & (theirs != NONE), 0.5 * (theirs / PER_UNIT - own), 0.0)
+                move += np.where(has & (theirs != NONE), 0.5 * (theirs / PER_UNIT - own), 0.0)
                 has = has & (partners != self.nodes).reshape(-1, 1)
             else:
                 self._traffic.routed(kind)
                 for slot, heard in self._hear(Letters(codes), None, None, True):
                     step = slot.weight * (heard.values / PER_UNIT - own[slot.rows])
-                    total[slot.rows] += np.where(has[slot.rows] & (heard.values != NONE), step, 0.0)
-        return np.where(has, from_levels(total), v.reshape(-1, 1)).reshape(v.shape)
+                    move[slot.rows] += np.where(has[slot.rows] & (heard.values != NONE), step, 0.0)
+        mixed = from_levels(own + np.rint(move * STEPS) / STEPS)
+        return np.where(has, mixed, v.reshape(-1, 1)).reshape(v.shape)
 
     def _sending_levels(self) -> AbstractContextManager[None]:
         """Letters are levels, whatever the wire and the codec are."""

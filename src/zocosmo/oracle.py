@@ -103,6 +103,11 @@ class Oracle(ABC):
         """The slopes that were asked for, (…, n, K) for K directions."""
         return ask_slopes(self, query, t)
 
+    def part(self, k: int, of: int) -> "Callable[..., Values]":
+        """What direction k of a query with `of` directions asks; itself, unless directions have their own
+        examples."""
+        return self
+
     def start(self, query: Query, t: int) -> Any:
         """Begin to answer; `finish` takes what this returns and gives the slopes.
 
@@ -233,6 +238,15 @@ def both_sides(query: Query, ask: Callable[[Any], Answer]) -> tuple[Answer, Answ
     loan, shift = lend(query.x, query.u), query.shift()
     try:
         return ask(loan.put(loan.values + shift)), ask(loan.put(loan.values - shift))
+    finally:
+        loan.put_back()
+
+
+def plus_side(query: Query, ask: Callable[[Any], Answer]) -> Answer:
+    """What `ask` returns for the state at x + μu; the entries are put back to the bit."""
+    loan = lend(query.x, query.u)
+    try:
+        return ask(loan.put(loan.values + query.shift()))
     finally:
         loan.put_back()
 

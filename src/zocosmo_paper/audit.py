@@ -120,7 +120,8 @@ class Placed(Problem):
 
         directions = tuple(u.pick(pick) for u in query.directions)
         active = None if query.active is None else query.active[..., nodes]
-        return Query(np.ascontiguousarray(query.x[..., nodes, :]), directions, query.mu, active)
+        x = np.ascontiguousarray(query.x[..., nodes, :])
+        return Query(x, directions, query.mu, active, query.sides)
 
     def _merged(self, ask: Callable[[Told, Index], dict[str, Values]]) -> dict[str, Values]:
         parts = [ask(group, nodes) for group, nodes in zip(self.groups, self.nodes, strict=True)]

@@ -11,12 +11,14 @@ from zocosmo.problems import rosenbrock
 
 PROBLEM = rosenbrock(4, 1, d=6)
 SMALL = {"q": 2, "eta": 2e-3, "mu": 0.01}
-MORE = {"rank": 2, "directions": 2, "calibration": 4}  # of methods that know them
+MORE = {"rank": 2, "calibration": 4}  # of methods that know them
+OWN = {"marina": {"directions": 2}}
 
 
 def build(name, **change):
     known = {field.name for field in fields(METHODS[name])}
-    return METHODS[name](**{k: v for k, v in {**SMALL, **MORE, **change}.items() if k in known})
+    given = {**SMALL, **MORE, **OWN.get(name, {}), **change}
+    return METHODS[name](**{k: v for k, v in given.items() if k in known})
 
 
 def make(method, graph=None, **options):

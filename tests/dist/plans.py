@@ -23,6 +23,11 @@ EVERY = [  # of every method every codec; q does not divide d, so that balanced 
     {"kind": "flood", **STEP},
     {"kind": "seedflood", **STEP},
     {"kind": "subcge", **STEP, "rank": 3, "refresh": 2},
+    {"kind": "cosmo", **SPARSE, "directions": 5, "signs": ["independent", "orthogonal"], "sides": [1, 2]},
+    {"kind": "cosmo", **SPARSE, "directions": 8, "signs": "orthogonal", "rule": "balanced", "beta": 0.5},
+    {"kind": "edge_local", **SPARSE, "directions": 3, "sides": 1, "coupling": ["G", "S", "I"]},
+    {"kind": "rand_k", **SPARSE, "directions": 8, "signs": "orthogonal", "step": "normalised"},
+    {"kind": "dense", **STEP, "directions": 2, "step": ["normalised", "normalised_local"]},
 ]
 ONE_EACH = [
     {"kind": "cosmo", **SPARSE, "codec": "indexed", "passes": 2, "beta": 0.5},
@@ -34,6 +39,8 @@ ONE_EACH = [
     {"kind": "flood", **STEP},
     {"kind": "seedflood", **STEP},
     {"kind": "subcge", **STEP, "rank": 3, "refresh": 2},
+    {"kind": "cosmo", **SPARSE, "directions": 3, "sides": 1, "codec": "delta", "step": "normalised"},
+    {"kind": "edge_local", **SPARSE, "directions": 8, "signs": "orthogonal", "step": "normalised"},
 ]
 TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
 APART = {each["kind"] for each in (*EVERY, *TO_ALL)} | {

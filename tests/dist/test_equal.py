@@ -118,6 +118,8 @@ def value_bits(plan, trial):
     method = trial.method
     if method.kind == "marina_type" or getattr(method, "rule", "uniform") != "uniform":
         return None
+    if getattr(method, "step_rule", "plain") == "normalised":  # a level of 16 bits beside each message
+        return None
     q = {"dense": trial.run().problem.d, "flood": 1, "seedflood": 1, "subcge": 1}.get(method.kind) or method.q
     return q * WIRE_TABLE[plan.wire].charged.bits
 

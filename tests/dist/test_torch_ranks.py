@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dist.torch_driver import DTYPES, ROUNDS, SCHEDULES, STEP, N, losses
+from dist.torch_driver import DTYPES, ROUNDS, SCHEDULES, SEVERAL, STEP, N, losses
 from zocosmo.core import FRAME_BITS
 from zocosmo.graphs.graph import ring, star
 from zocosmo.methods import Cosmo, EdgeLocal
@@ -32,9 +32,9 @@ def found(tmp_path_factory):
     return [json.loads((folder / f"found.{rank}").read_text(encoding="utf-8")) for rank in range(N)]
 
 
-def simulated(graph, schedule, dtype, wire, beta=0.0):
+def simulated(graph, schedule, dtype, wire, beta=0.0, **more):
     """The states that the simulator ends with, in hex, and the bits that each node sent."""
-    given = {"eta": STEP["lr"], "mu": STEP["mu"], "q": STEP["q"], "beta": beta}
+    given = {"eta": STEP["lr"], "mu": STEP["mu"], "q": STEP["q"], "beta": beta, **more}
     method = Cosmo(**given) if schedule is None else EdgeLocal(coupling="I", **given)
     run = Run(method, graph, losses(), STEP["seed"], schedule or "auto")
     simulation = Simulation([run], dtype=dtype, wire=wire)
@@ -49,6 +49,12 @@ def ended(found, *names):
     for name in names:
         found = [each[name] for each in found]
     return [(each["x"], each["bits"]) for each in found]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_four_processes_with_several_directions_are_the_simulator(found, schedule):
+    expected = simulated(ring(N), schedule, "float64", "f64", step_rule="normalised", **SEVERAL)
+    assert ended(found, "several", str(schedule)) == expected
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

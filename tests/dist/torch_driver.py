@@ -18,6 +18,7 @@ from zocosmo.torch import Cosmo
 N, D, ROUNDS = 4, 12, 8
 STEP = {"lr": 0.015625, "mu": 0.0009765625, "q": 5, "seed": 7}
 SCHEDULES = (None, "auto")
+SEVERAL = {"directions": 8, "signs": "orthogonal", "sides": 1}
 DTYPES = ("float32", "float16", "bfloat16")
 RANK = int(os.environ.get("RANK", 0))
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -124,6 +125,9 @@ def main():
         "still": {f"{s}/{name}": stand_still(s, getattr(torch, name)) for s in SCHEDULES for name in DTYPES},
         "float64": {str(s): follow(ring(N), s, torch.float64, "f64", momentum=0.5) for s in SCHEDULES},
         "float32": {str(s): follow(ring(N), s, torch.float32, "bf16") for s in SCHEDULES},
+        "several": {
+            str(s): follow(ring(N), s, torch.float64, "f64", step="normalised", **SEVERAL) for s in SCHEDULES
+        },
         "idle": follow(star(N), "auto", torch.float64, "f64"),
         "sealed": follow(ring(N), "auto", torch.float64, "f64", key=b"k" * 32),
         "interrupted": {str(s): interrupted(s) for s in SCHEDULES},

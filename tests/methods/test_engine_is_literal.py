@@ -29,6 +29,23 @@ CASES = [
     ("marina_type", {"beta": 0.5}),
     ("flood", {}),
 ]
+SEVERAL = [
+    ("cosmo", {"directions": 3, "q": 4}),
+    ("cosmo", {"directions": 4, "q": 4, "signs": "orthogonal", "sides": 1}),
+    ("cosmo", {"directions": 4, "q": 4, "signs": "orthogonal", "rule": "balanced", "beta": 0.5, "passes": 2}),
+    ("cosmo", {"directions": 2, "step_rule": "normalised", "beta": 0.5, "sides": 1}),
+    ("cosmo", {"step_rule": "normalised_local"}),
+    ("edge_local", {"coupling": "G", "directions": 3, "q": 3, "signs": "orthogonal"}),
+    ("edge_local", {"coupling": "S", "directions": 5, "sides": 1, "beta": 0.9}),
+    ("edge_local", {"coupling": "I", "directions": 4, "q": 3, "signs": "orthogonal", "sides": 1}),
+    ("edge_local", {"coupling": "I", "directions": 3, "rule": "balanced", "q": 4, "step_rule": "normalised"}),
+    ("edge_local", {"coupling": "S", "step_rule": "normalised", "beta": 0.5}),
+    ("rand_k", {"directions": 3, "q": 3, "signs": "orthogonal", "beta": 0.5}),
+    ("rand_k", {"directions": 2, "sides": 1, "codec": "values", "step_rule": "normalised"}),
+    ("dense", {"directions": 2, "sides": 1}),
+    ("dense", {"directions": 6, "signs": "orthogonal", "step_rule": "normalised"}),
+]
+CASES += SEVERAL
 
 
 def compare(name, changes, graph, *, wire, dtype, problem, rounds=8):

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from zocosmo.blackbox import calls
 from zocosmo.blackbox.calls import TooLate, brief, said, within
 from zocosmo.errors import InputError, OracleError, check_whole
-from zocosmo.oracle import Arrays, Mask, Oracle, Problem, Values
+from zocosmo.oracle import Arrays, Mask, Oracle, Problem, Query, Values
 
 NUMBER = "return one finite number"
 
@@ -76,8 +76,18 @@ class Asked(NamedTuple):
         return self.error(f"the function raised {said(error)}", "make it return a number for every x")
 
 
+def where_asked(call: int, sides: int) -> str:
+    """The point of a call of a round, counted from 0."""
+    if sides == 1:
+        return "x + μu" if call else "x"
+    return "x − μu" if call % 2 else "x + μu"
+
+
 class UserOracle(Oracle):
-    """An oracle that checks and counts answers. The first call of a round is x + μu, the second x − μu."""
+    """An oracle that checks and counts answers. The first call of a round is x + μu, the second x − μu; with
+    one side the first is x."""
+
+    sides = 2  # of the queries, for error messages
 
     def __init__(self, n: int) -> None:
         self.n = check_whole("n", n, 1)
@@ -88,9 +98,13 @@ class UserOracle(Oracle):
         t_before, calls = self._calls
         calls = calls if t == t_before else 0
         self._calls = (-1, 0)  # a round that fails restarts at x + μu
-        answers = self.ask(x, t, "query x − μu" if calls % 2 else "query x + μu", active=active)
+        answers = self.ask(x, t, f"query {where_asked(calls, self.sides)}", active=active)
         self._calls = (t, calls + 1)
         return answers
+
+    def slopes(self, query: Query, t: int) -> Values:
+        self.sides = query.sides
+        return super().slopes(query, t)
 
     def measure(self, x: Values, t: int) -> Values:
         """f_i(x) of every node at one common x of shape (d,); these queries belong to no round."""

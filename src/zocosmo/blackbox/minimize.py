@@ -17,7 +17,7 @@ from zocosmo.errors import InputError, OracleError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph, ring
 from zocosmo.graphs.listed import Chosen
 from zocosmo.methods import METHODS
-from zocosmo.methods.base import Method, World, check_number
+from zocosmo.methods.base import SPELT, Method, World, as_fields, check_number
 from zocosmo.methods.mezo import Alone
 from zocosmo.oracle import Oracle, Problem, objective
 
@@ -43,6 +43,10 @@ def minimize(
     reach: ArrayLike | None = None,
     seed: Seed = 0,
     beta: float = 0.0,
+    directions: int | str | None = None,
+    signs: str | None = None,
+    sides: int | None = None,
+    step: str | None = None,
     schedule: Chosen = "auto",
     wire: str = "f64",
     vectorized: bool = False,
@@ -64,7 +68,9 @@ def minimize(
     The run stops after `rounds`, or before `budget_bits` (mean payload per node) would be exceeded.
     `schedule` is a name, or your own matchings and weights (`Listed`, or a mapping). Missing q, eta and mu
     come from `suggest`, whose probes go as far as `reach`: see `result.suggestion`; its queries are counted.
-    `options` are further fields of the method, such as coupling.
+    `options` are further fields of the method, such as coupling. `directions` sign vectors share a support,
+    with `signs` independent or orthogonal and slopes from `sides` 1 or 2; "auto" leaves them to `suggest`.
+    With `step` normalised, eta is about the length of a step and must be given.
 
     `resume` takes the `snapshot` of an earlier result and continues that run to the same bits: pass the same
     arguments, with method=result.method. Losses with `state_dict` and `load_state_dict` have their memory in
@@ -90,9 +96,11 @@ def minimize(
     oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
     if resume is not None and not isinstance(method, Method):
         raise InputError(f"resume needs the method of the earlier run, got {method!r}; pass result.method")
-    given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **options}
+    several = {"directions": directions, "signs": signs, "sides": sides, "step": step}
+    given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **several, **options}
     probe = partial(suggest, oracle, start, n=n, seed=seed, wire=wire, reach=reach)
-    chosen, suggestion = complete_method(method, given, world, wire, probe)
+    admit = oracle.admit if isinstance(oracle, Problem) else None
+    chosen, suggestion = complete_method(method, given, world, wire, probe, admit)
     run = Optimizer(x0, graph=world.graph, method=chosen, seed=seed, schedule=schedule, wire=wire)
     if resume is not None:
         run.restore(resume, oracle)
@@ -116,21 +124,26 @@ def complete_method(
     world: World,
     wire: str,
     probe: Callable[..., Suggestion],
+    admit: Callable[[Method], None] | None = None,
 ) -> tuple[Method, Suggestion | None]:
-    """The method with the given fields, and suggestions for missing ones."""
+    """The method with the given fields, and suggestions for missing ones; `admit` may refuse it before
+    anything is asked."""
     given = {name: value for name, value in given.items() if value is not None}
+    admit = admit or _anyone
     if isinstance(method, Method):
         if given:
             raise InputError(f"a finished method does not take {', '.join(given)}; set them in the method")
+        admit(method)
         return method, None
     if not isinstance(method, str):
         raise InputError(f"method must be a name or a finished method such as Cosmo(q=…), got {method!r:.80}")
     check_known("method", method, METHODS)
     kind, d = METHODS[method], world.d
-    known = [field.name for field in fields(kind)]
+    given, known = as_fields(given), [field.name for field in fields(kind)]
     for name in given:
         if name not in known:
-            raise InputError(f"method {method} has no {name!r}; it has {', '.join(sorted(known))}")
+            names = sorted(SPELT.get(field, field) for field in known)
+            raise InputError(f"method {method} has no {SPELT.get(name, name)!r}; it has {', '.join(names)}")
     if "decay" in given and (isinstance(given["decay"], type) or not hasattr(given["decay"], "factor")):
         raise InputError(
             f"decay must be one made of a class in zocosmo.methods.DECAYS, got {given['decay']!r:.80}"
@@ -139,13 +152,20 @@ def complete_method(
         if field.default is field.default_factory is MISSING and field.name not in (*given, *SUGGESTED):
             raise InputError(f"method {method} needs {field.name!r}, which cannot be suggested; give it")
     missing = [name for name in SUGGESTED if name in known and name not in given]
+    if given.get("directions") == "auto":
+        return _several(kind, given, world, probe, admit)
     if not missing:
-        return kind(**given), None
+        done = kind(**given)
+        admit(done)
+        return done, None
     sized = {"q": suggest_q(d, wire), **given} if "q" in known else given
     trial = kind(**{"eta": 1.0, "mu": 1.0, **sized})
     trial.check(world)  # before any query is spent
+    admit(trial)
     if missing == ["q"]:
         return trial, suggest_only_q(trial.eta, trial.mu, d, wire)
+    if "eta" in missing and trial.settings.get("step_rule", "plain") != "plain":
+        raise InputError("with a normalised step eta is the length of a step; give eta")
     found = probe(q=min(trial.size(1, d), d))  # the widest direction of a round
     if "q" in missing:
         found = found._replace(reasons=(q_reason(d, wire), *found.reasons))
@@ -155,6 +175,36 @@ def complete_method(
         why = f"eta = {eta:.3g}: that times the slope {found.slope:.3g}, as steps of {method} ignore its size"
         found = found._replace(eta=eta, reasons=(*found.reasons, why))
     return kind(**{"eta": found.eta, "mu": found.mu, **sized}), found
+
+
+def _anyone(method: Method) -> None:
+    """Refuses no method."""
+
+
+def _several(
+    kind: type[Method],
+    given: Mapping[str, Any],
+    world: World,
+    probe: Callable[..., Suggestion],
+    admit: Callable[[Method], None],
+) -> tuple[Method, Suggestion]:
+    """The method with suggested directions, signs and sides, and whatever else is missing."""
+    if set_by_hand := [name for name in ("signs", "sides", "step_rule") if name in given]:
+        names = ", ".join(SPELT.get(name, name) for name in set_by_hand)
+        raise InputError(f"directions auto chooses signs and sides for plain steps; leave out {names}")
+    if "q" not in {field.name for field in fields(kind)}:
+        raise InputError(
+            f"directions auto chooses directions on supports, and {kind.kind} has no q; give them"
+        )
+    rest = {name: value for name, value in given.items() if name != "directions"}
+    trial = kind(**{"eta": 1.0, "mu": 1.0, "q": 1, **rest})
+    trial.check(world)
+    admit(trial)
+    found = probe(q=given.get("q"), directions="auto")
+    chosen = {"directions": found.directions, "signs": found.signs, "sides": found.sides}
+    done = kind(**{"eta": found.eta, "mu": found.mu, "q": found.q, **rest, **chosen})
+    admit(done)
+    return done, found
 
 
 def as_graph(graph: Graph | str | None, n: int) -> Graph:

@@ -1,12 +1,12 @@
 """One run on a user's own losses, round by round: ask and tell, or with an oracle."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from zocosmo.blackbox.functions import Asked, as_start
+from zocosmo.blackbox.functions import Asked, UserOracle, as_start, where_asked
 from zocosmo.channel import MemoryChannel
 from zocosmo.core.payload import Bits
 from zocosmo.core.support import Direction
@@ -15,16 +15,30 @@ from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen
 from zocosmo.methods.base import Method, World
-from zocosmo.oracle import Arrays, Mask, Oracle, Query, Values, both_sides, disagreement
+from zocosmo.oracle import (
+    Arrays,
+    Mask,
+    Oracle,
+    Problem,
+    Query,
+    Values,
+    both_sides,
+    disagreement,
+    plus_side,
+)
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.driver import Rounds
 
 
 class Ask(NamedTuple):
-    """The query of round `round`: f_i at both points of every active node."""
+    """A part of the query of round `round`: f_i at these points of every active node.
+
+    With two sides there is a part for each direction. With one side the first part is x, and the others are
+    one point each.
+    """
 
     round: int
-    points: Values  # (2, n, d): x + μu, then x − μu
+    points: Values  # (2, n, d): x + μu, then x − μu; with one side (1, n, d): x, then x + μu
     active: Mask  # (n,); losses of other nodes are ignored
 
 
@@ -71,6 +85,8 @@ class Optimizer:
         self._tape = np.frombuffer(bytes.fromhex(tape.commitment()), np.uint8)
         self._touched: Direction | None = None  # the last direction asked along
         self._told: list[Values] = []  # slopes of the pending query so far, one for each direction
+        self._of = 1  # directions of the pending query
+        self._here: Values | None = None  # f at x, if the pending query has one side and it was told
         self._heard: list[tuple[float, int]] = []  # sums and counts of this round's answers
 
     @property
@@ -82,7 +98,10 @@ class Optimizer:
     def nfev(self) -> int:
         """Queries answered."""
         query, done = self._rounds.asking, int(self._rounds.asked.sum())
-        return done + (2 * len(self._told) * int(self._active(query).sum()) if query and self._told else 0)
+        if query is None:
+            return done
+        told = query.sides * len(self._told) + (self._here is not None)
+        return done + (told * int(self._active(query).sum()) if told else 0)
 
     @property
     def _state(self) -> Any:
@@ -130,19 +149,25 @@ class Optimizer:
     def ask(self) -> Ask:
         """The points of this round; the same until their losses are told."""
         query = self._pending()
-        return Ask(self.t, np.stack(query.points()), self._active(query))
+        if query.sides == 2:
+            return Ask(self.t, np.stack(query.points()), self._active(query))
+        points = query.points()[1 if self._here is None else 0]
+        return Ask(self.t, points[None], self._active(query))
 
     def tell(self, values: ArrayLike) -> None:
-        """Take the losses at the points asked for, (2, n). Refused values change nothing."""
+        """Take the losses at the points asked for, (2, n) or (1, n). Refused values change nothing."""
         if self._rounds.asking is None:
             raise InputError(f"nothing has been asked in round {self.t}; call ask() before tell()")
         query = self._pending()
         active = self._active(query)
-        answers = self._checked(np.asarray(values), active)
+        answers = self._checked(np.asarray(values), active, query.sides)
         with np.errstate(all="ignore"):
             for row in answers:
                 self._hear(row, active)
-            slope = query.slope(*answers)
+            if query.sides == 1 and self._here is None:
+                self._here = answers[0]
+                return
+            slope = query.slope(answers[0], answers[1] if self._here is None else self._here)
         self._answer(slope)
 
     def advance(self, oracle: Oracle) -> None:
@@ -150,23 +175,42 @@ class Optimizer:
 
         If the oracle raises, everything is as it was before the query.
         """
+        self._admit(oracle)
         t, loud = self.t, np.geterr()
         while self.t == t:
             query, heard = self._pending(), len(self._heard)
+            part = oracle.part(len(self._told), self._of) if isinstance(oracle, Oracle) else oracle
 
-            def listen(x: Values, active: Mask | None = query.active) -> Values:
+            def listen(x: Values, active: Mask | None = query.active, part: Any = part) -> Values:
                 with np.errstate(**loud):  # as the caller has set it
-                    answers = oracle(x, t, active=active)
+                    answers = part(x, t, active=active)
                 self._hear(answers, active)
-                return answers.copy()
+                kept: Values = answers.copy()
+                return kept
 
             try:
                 with np.errstate(all="ignore"):
-                    slope = query.slope(*both_sides(query, listen))
+                    slope = self._slope(query, listen)
             except BaseException:
                 del self._heard[heard:]
                 raise
             self._answer(slope)
+
+    def _slope(self, query: Query, ask: Callable[[Any], Values]) -> Values:
+        """The slope along one direction; with one side f at x is asked once for all directions."""
+        if query.sides == 2:
+            return query.slope(*both_sides(query, ask))
+        here = ask(query.x) if self._here is None else self._here
+        slope = query.slope(plus_side(query, ask), here)
+        self._here = here
+        return slope
+
+    def _admit(self, oracle: Oracle) -> None:
+        """Refuse a problem that cannot answer; tell an oracle of functions how many sides queries have."""
+        if isinstance(oracle, Problem):
+            oracle.admit(self.method)
+        elif isinstance(oracle, UserOracle):
+            oracle.sides = 1 if self.method.is_one_sided else 2
 
     def next_bits(self) -> Bits:
         """The bits that this round will send, known in advance because draws and sizes are public; an upper
@@ -201,7 +245,7 @@ class Optimizer:
             raise InputError("the arrays are of a run with another seed; make the optimizer with that seed")
         self._rounds.restore({name: np.array(array) for name, array in arrays.items()})
         self.query_loss = float(arrays["query_loss"])
-        self._told, self._heard = [], []
+        self._told, self._heard, self._here = [], [], None
         if oracle is not None:
             mine = {name: array for name, array in arrays.items() if name.startswith("oracle.")}
             oracle.restore({name.removeprefix("oracle."): array for name, array in mine.items()})
@@ -238,6 +282,7 @@ class Optimizer:
         """The next query, along one direction."""
         query = self._rounds.ask()
         assert query is not None
+        self._of = len(query.directions)
         return query._replace(directions=query.directions[len(self._told) :][:1])
 
     def _answer(self, slope: Values) -> None:
@@ -249,7 +294,7 @@ class Optimizer:
         if len(self._told) < len(query.directions):
             return
         t, slopes = self.t, np.concatenate(self._told, axis=-1)
-        self._told = []
+        self._told, self._here = [], None
         try:
             self._rounds.tell(slopes)
         except BaseException:
@@ -267,12 +312,13 @@ class Optimizer:
         everyone = np.ones(self.graph.n, bool)
         return everyone if query.active is None else query.active & everyone
 
-    def _checked(self, values: Values, active: Mask) -> Values:
-        n = self.graph.n
-        if values.shape != (2, n) or values.dtype.kind not in "iuf":
-            raise InputError(f"tell takes numbers of shape (2, {n}), got {values.dtype} of {values.shape}")
+    def _checked(self, values: Values, active: Mask, sides: int) -> Values:
+        shape = sides, self.graph.n
+        if values.shape != shape or values.dtype.kind not in "iuf":
+            raise InputError(f"tell takes numbers of shape {shape}, got {values.dtype} of {values.shape}")
         for query, node in np.argwhere(~np.isfinite(values) & active).tolist():
-            asked = Asked(node, self.t, f"query x {'+−'[query]} μu")
+            call = query if sides == 2 else int(self._here is not None)
+            asked = Asked(node, self.t, f"query {where_asked(call, sides)}")
             raise asked.error(f"the loss is {values[query, node]:g}", "tell a finite number")
         kept: Values = np.where(active, values, 0).astype(np.float64)
         return kept

@@ -11,10 +11,12 @@ from zocosmo.blackbox import probes as probing
 from zocosmo.blackbox.functions import as_oracle, as_start, count_nodes
 from zocosmo.blackbox.probes import Array, Asker, Probes, levels, truncation
 from zocosmo.core.frame import FRAME_BITS
+from zocosmo.core.signs import Signs
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wire import WIRES
 from zocosmo.errors import InputError, OracleError, check_known, check_whole
+from zocosmo.methods.several import Sides
 from zocosmo.oracle import Values
 
 LEVELS, LEVELS_OFF = 7, 3  # of μ, each an eighth of the one before; fewer off x0
@@ -38,9 +40,13 @@ class Suggestion(NamedTuple):
     signal_to_noise: float  # of one two-query slope at μ
     queries: int  # spent by all nodes together
     reasons: tuple[str, ...]
+    directions: int = 1
+    signs: Signs = "independent"
+    sides: Sides = 2
 
     def __str__(self) -> str:
-        head = f"mu = {self.mu:.3g}, eta = {self.eta:.3g}, q = {self.q}   ({self.queries} queries)"
+        several = f", {self.directions} {self.signs} directions from one side" if self.directions > 1 else ""
+        head = f"mu = {self.mu:.3g}, eta = {self.eta:.3g}, q = {self.q}{several}   ({self.queries} queries)"
         return "\n".join([head, *(f"  {reason}" for reason in self.reasons)])
 
 
@@ -54,6 +60,7 @@ def suggest(
     probes: int = 8,
     wire: str = "f64",
     reach: ArrayLike | None = None,
+    directions: int | str = 1,
     **options: Any,
 ) -> Suggestion:
     """Probe f_i at x0 and at a point half a reach downhill, along public directions u of q coordinates.
@@ -76,12 +83,20 @@ def suggest(
     Probes move all coordinates by the same μ, up to `reach` (default: a quarter of max |x0|, or 0.25 at zero;
     with one reach for each coordinate, the smallest): lower it if the loss cannot be evaluated that far away.
     Options are those of `Functions`, and `vectorized`.
+
+    With directions = "auto" a loss without noise gets as many orthogonal directions as a support has
+    coordinates, from one side, and q is then a power of two: K + 1 queries give the gradient on the support.
     """
     n = count_nodes(fun, x0, None, n)
     oracle, start = as_oracle(fun, n, **options), as_start(x0, n)
     d = start.shape[-1]
     reasons = [] if q is not None else [q_reason(d, wire)]
+    auto, free = directions == "auto", q is None
+    if not auto:
+        check_whole("directions", directions, 1, 1)  # type: ignore[arg-type]
     q = suggest_q(d, wire) if q is None else check_whole("q", q, 1, d)
+    if auto and free:
+        q = 1 << (q.bit_length() - 1)
     far, tape, probes = as_reach(reach, start), Tape(seed), check_whole("probes", probes, 2)
     with np.errstate(all="ignore"):
         survey = _Survey(Asker(oracle), start, tape, q, probes, far)
@@ -96,7 +111,22 @@ def suggest(
             seen = f"curvature {curvature:.3g} would allow more" if curvature else "no curvature was seen"
             reasons.append(f"eta = {eta:.3g}: {seen}, but a coordinate moves by {length:.3g} at first")
     _check_range(survey.size, (eta, mu, survey.noise, slope, curvature))
-    return Suggestion(mu, eta, q, survey.noise, slope, curvature, ratio, survey.ask.queries, tuple(reasons))
+    found = Suggestion(mu, eta, q, survey.noise, slope, curvature, ratio, survey.ask.queries, tuple(reasons))
+    return with_directions(found, quiet=survey.noise == survey.rounding) if auto else found
+
+
+def with_directions(found: Suggestion, *, quiet: bool) -> Suggestion:
+    """The suggestion with a number of directions and its reason; `quiet`: answers repeat."""
+    q = found.q
+    if not quiet or q == 1 or q & (q - 1):
+        why = "answers are noisy" if not quiet else f"q = {q} is no power of two above 1"
+        reason = f"directions = 1, two sides: {why}, so one side would not give the gradient on the support"
+        return found._replace(reasons=(*found.reasons, reason))
+    reason = (
+        f"directions = {q}, orthogonal, one side: without noise {q + 1} queries give the gradient on a "
+        f"support; eta is safe for one direction, up to {q} times as much may work"
+    )
+    return found._replace(directions=q, signs="orthogonal", sides=1, reasons=(*found.reasons, reason))
 
 
 def suggest_only_q(eta: float, mu: float, d: int, wire: str) -> Suggestion:

@@ -219,6 +219,14 @@ class Case:
 # Why a formula does not apply to a case; empty if it does.
 
 
+def not_single(case: Case) -> str:
+    """The formulas are those of one direction, two sides and plain steps."""
+    plain = case.settings.get("step_rule", "plain") == "plain"
+    if case.method.vectors == 1 and not case.method.is_one_sided and plain:
+        return ""
+    return "several directions, one side or a normalised step; the formulas have none of them"
+
+
 def not_on_matchings(case: Case) -> str:
     return "" if case.on_matchings else "mixes with all neighbours, not on matchings"
 

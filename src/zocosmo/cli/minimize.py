@@ -57,6 +57,10 @@ def minimize(
     seed: SeedOption = "0",
     beta: Annotated[float, option("Momentum.")] = 0.0,
     coupling: Annotated[str | None, option("G, S or I, with edge_local.")] = None,
+    directions: Annotated[str | None, option("Sign vectors on a support: a number, or auto.")] = None,
+    signs: Annotated[str | None, option("independent or orthogonal.")] = None,
+    sides: Annotated[int | None, option("2 for central differences, 1 for forward ones.")] = None,
+    step: Annotated[str | None, option("plain, normalised or normalised_local.")] = None,
     schedule: Annotated[
         str, option("Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
     ] = "auto",
@@ -89,6 +93,7 @@ def minimize(
     reaches = None if reach is None else _floats("--reach", reach)
     choices: dict[str, Any] = {
         **{"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling},
+        **{"directions": _directions(directions), "signs": signs, "sides": sides, "step": step},
         **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
         **{"reach": reaches[0] if reaches and len(reaches) == 1 else reaches, "method": method},
         **{"graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
@@ -100,6 +105,15 @@ def minimize(
         write_result(out, result)
     if not result.success:
         raise typer.Exit(1)
+
+
+def _directions(text: str | None) -> int | str | None:
+    """A number, or auto."""
+    if text is None or text == "auto":
+        return text
+    if not text.isdecimal():
+        raise InputError(f"--directions takes a whole number or auto, got {text!r}")
+    return int(text)
 
 
 def _schedule(text: str) -> str | dict[str, Any]:

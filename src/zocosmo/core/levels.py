@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zocosmo.core.values import ValueType
 
 PER_UNIT = 256  # codes for a doubling
+STEPS = 2**16  # a mean of levels is rounded to a multiple of 1/STEPS away from the own one
 MOST = 2**15 - 1  # the largest code; the smallest is its negative
 NONE = -(2**15)  # the code of 0, which has no logarithm
 

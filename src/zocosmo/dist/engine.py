@@ -42,6 +42,7 @@ class Host(MeasuredRounds):
     ) -> None:
         world = run.world_at(channel.nodes)
         run.method.check(world)
+        run.problem.admit(run.method)
         problem = stack([run.problem.at(channel.nodes.tolist())])
         at_once = 1 if problem.asynchronous else None
         draws = DrawAhead(run.method, [world], [run.seed], channel.dtype, at_once=at_once)

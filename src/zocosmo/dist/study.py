@@ -221,7 +221,7 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
     apart = ("q", "codec", "decay", *method.unstated)
     settings = {k: value for k, value in method.settings.items() if k not in apart}
     decay = {f"decay.{k}": v for k, v in {"kind": method.decay.kind, **vars(method.decay)}.items()}
-    problem = {f"problem.{name}": value for name, value in trial.problem}
+    problem = {f"problem.{k}": v for k, v in trial.problem if (k, v) != ("rows", None)}
     rest: dict[str, Any] = {
         "trial": trial.number,
         "rounds": plan.rounds,

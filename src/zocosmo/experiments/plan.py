@@ -20,6 +20,7 @@ from zocosmo.graphs.listed import Listing, settle
 from zocosmo.graphs.matching import SCHEDULES
 from zocosmo.log import fingerprint
 from zocosmo.methods import DECAYS, METHODS, Method, World
+from zocosmo.methods.base import SPELT, as_config, as_fields
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.rounds.guard import Guard
@@ -216,19 +217,32 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
     _check_apart(config, [where for where, *_ in settings], names)
     _check_apart(config, [where for where, _ in graphs], graph_names)
     number, large = 0, dict[tuple[Spec, int], int]()  # dimensions of large problems, which are built once
+    admitted: set[tuple[Spec, int]] = set()
     for (where, method, problem, _), (problem_name, method_name) in zip(settings, names, strict=True):
         for (graph_where, spec), graph_name in zip(graphs, graph_names, strict=True):
             for seed in top["seeds"]:
                 trial = Trial(number, problem, spec, method, seed, (problem_name, graph_name, method_name))
                 graph = at(config, graph_where, trial.graph_of)
                 key = problem, graph.n
-                d = large.get(key) or at(config, ("problem",), build_problem, *key, seed).d
+                d = large.get(key)
+                if d is None:
+                    built = at(config, ("problem",), build_problem, *key, seed)
+                    d = built.d
+                    if key not in admitted:
+                        _admit(config, built, [each for each in settings if each[2] == problem])
+                        admitted.add(key)
                 if graph.n * d > LARGE:
                     large[key] = d
                 schedule = at(config, (*graph_where, "schedule"), settle, graph, dict(spec)["schedule"])
                 at(config, where, method.check, World(graph, d, schedule))
                 number += 1
                 yield trial
+
+
+def _admit(config: Config, problem: Problem, settings: Sequence[tuple[Where, Method, Spec, str]]) -> None:
+    """Refuse methods whose queries a problem cannot answer."""
+    for where, method, *_ in settings:
+        at(config, where, problem.admit, method)
 
 
 def _check_apart(config: Config, places: Sequence[Where], names: Sequence[Any]) -> None:
@@ -284,7 +298,8 @@ def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, 
         checked = check_fields(config, where, chosen, fields)
         checked["decay"] = _decay(config, (*where, "decay"), checked["decay"])
         named, changes, codec, _ = (checked.pop(key) for key in ("label", "problem", "codec", "kind"))
-        method = at(config, where, kind, **checked, codec="" if codec == "all" else codec)
+        checked["codec"] = "" if codec == "all" else codec
+        method = at(config, where, kind, **as_fields(checked))
         for each in method.codecs if codec == "all" else (method.codec,):
             yield where, dataclasses.replace(method, codec=each), changes, named
 
@@ -321,7 +336,9 @@ def _parameters(builder: Callable[..., Any]) -> Fields:
     """Parameters that a config may set: name → type and default. `n` and `seed` of a problem are not set."""
     hidden = ("n", "seed") if builder in PROBLEMS.values() else ()
     given = [p for p in inspect.signature(builder).parameters.values() if p.name not in hidden]
-    return {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in given}
+    return {
+        SPELT.get(p.name, p.name): (p.annotation, ... if p.default is p.empty else p.default) for p in given
+    }
 
 
 def _described(method: Method) -> dict[str, Any]:
@@ -332,7 +349,7 @@ def _described(method: Method) -> dict[str, Any]:
     decay = values["decay"]
     parts = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(decay).items())
     values["decay"] = "" if decay.kind == "constant" else f"{decay.kind}({parts})"
-    return {"kind": method.kind, **values}
+    return {"kind": method.kind, **as_config(values)}
 
 
 def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:

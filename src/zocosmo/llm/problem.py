@@ -76,6 +76,10 @@ class LanguageModel(Problem):
             return Rows(np.broadcast_to(self.x0[..., None, :], (*lead, self.n, self.d)), device)
         return super().states(method, lead, dtype)
 
+    def admit(self, method: Asks) -> None:
+        if method.is_one_sided:
+            raise InputError("a language model answers on both sides of x; use sides 2, not 1")
+
     # Answering
 
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:

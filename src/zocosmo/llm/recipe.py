@@ -17,6 +17,7 @@ from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
+from zocosmo.methods.base import as_config
 from zocosmo.problems.language import LORA, ModelSetting
 
 NAME = "finetune"  # of the default config, which is not in a file
@@ -200,7 +201,7 @@ def resolved(plan: Plan) -> dict[str, Any]:
     sections = {
         "problem": {"kind": problem["kind"], **problem},
         "graphs": [{"kind": graph["kind"], **graph}],
-        "methods": [{"kind": trial.method.kind, **trial.method.settings, **settled}],
+        "methods": [{"kind": trial.method.kind, **as_config(trial.method.settings), **settled}],
     }
     return {**plan.config, **sections, "on_lost_peer": plan.on_lost_peer}
 

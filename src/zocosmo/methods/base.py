@@ -28,6 +28,7 @@ Rule = Literal["uniform", "balanced"]
 Limits = Mapping[str, Callable[[str, Any], Any]]  # parameter → a check of its name and value that may raise
 
 RULES: dict[str, SupportRule] = {"uniform": draw_support, "balanced": balanced_support}
+SPELT = {"step_rule": "step"}  # fields that a config calls by another name, as methods have a `step`
 COUNT = partial(check_whole, least=1)  # a limit of parameters
 
 
@@ -255,7 +256,7 @@ class Method(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The parameters by name, as in a config."""
+        """The parameters by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
@@ -310,6 +311,17 @@ class Ruled(Sparse):
     def size(self, t: int, d: int) -> int:
         """q, or the rest of [d] in the last round of a balanced epoch."""
         return self.q if self.rule == "uniform" else min(self.q, d - t % epoch_length(d, self.q) * self.q)
+
+
+def as_config(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by the names that a config has for them."""
+    return {SPELT.get(name, name): value for name, value in settings.items()}
+
+
+def as_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by the names of a config, as keywords of a method."""
+    fields_of = {name: field_name for field_name, name in SPELT.items()}
+    return {fields_of.get(name, name): value for name, value in given.items()}
 
 
 def own_directions(world: World, tape: Tape, t: Rounds, q: int) -> Draw:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class EdgeLocal(Several, Ruled):
         nodes = None if world.is_whole else world.nodes
         if nodes is not None:
             partners = partners[..., nodes]
-        several = {"directions": self.directions, "signs": self.signs}
+        several: dict[str, Any] = {"directions": self.directions, "signs": self.signs}
         u, more = coupling.several_by_node(  # line 5
             tape, t, partners, d=world.d, q=self.q, rule=rule, nodes=nodes, **several
         )

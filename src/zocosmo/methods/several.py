@@ -46,12 +46,12 @@ class Several(Method):
         "directions": COUNT,
         "signs": partial(check_known, known=SIGNS),
         "sides": partial(check_whole, least=1, most=2),
-        "step_rule": partial(check_known, known=get_args(StepRule)),
+        "step_rule": lambda _, value: check_known("step", value, get_args(StepRule)),
     }
     directions: int  # each method declares these fields after its own, since labels keep the order
     signs: Signs
     sides: Sides
-    step_rule: StepRule
+    step_rule: StepRule  # `step` in a config
 
     @property
     def vectors(self) -> int:

@@ -2,7 +2,7 @@
 
 import functools
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known, check_whole
-from zocosmo.oracle import Problem
+from zocosmo.oracle import Asks, Problem, Query, ask_slopes
 from zocosmo.problems.draws import Array, together, uniforms
 from zocosmo.problems.nodes import check_nodes
 
 Index = NDArray[np.int64]
 
 DATA_SETS = ("breast_cancer", "digits")
+ROWS = ("shared", "split")
 BLOCK = 32  # examples per matrix product
 
 
@@ -99,6 +100,9 @@ class DataProblem(Problem):
     With a batch, f_i(x; ξ_{i,t}) is the mean over that many of the node's examples, drawn with replacement
     from its private coins of the round. Arithmetic is in double precision. A diverged state gets inf or nan
     without a warning: trials run together, and the others continue.
+
+    With `rows` the log counts the examples evaluated. "shared": all directions of a query see the batch.
+    "split": direction k of K sees the k-th of K blocks of it, on both sides, so K directions cost one batch.
     """
 
     source: str
@@ -109,14 +113,27 @@ class DataProblem(Problem):
     batch: int | None
     l2: Array  # () or (trials, 1)
     nodes: tuple[int, ...] = ()  # which of the nodes that share the data; all by default
+    rows: str | None = None  # None: shared, and not counted
     _sample: dict[int, tuple[Array, Index]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.nodes = self.nodes or tuple(range(self.n))
+        self._seen = np.zeros((*self.tape.shape, self.n), np.int64)  # examples evaluated by each node
 
     @property
     def structure(self) -> tuple[Any, ...]:
-        return self.source, self.batch, self.nodes
+        return self.source, self.batch, self.nodes, self.rows
+
+    def admit(self, method: Asks) -> None:
+        if self.rows != "split":
+            return
+        if method.is_one_sided:
+            raise InputError("with rows split each direction has its own examples; use sides 2, not 1")
+        if method.vectors > (self.batch or 0):
+            raise InputError(
+                f"{method.vectors} directions cannot split a batch of {self.batch}; "
+                "lower directions, or raise batch"
+            )
 
     @abstractmethod
     def scores(self, features: Array, x: Array) -> Array:
@@ -142,9 +159,42 @@ class DataProblem(Problem):
 
     def __call__(self, x: NDArray[Any], t: int, *, active: NDArray[np.bool_] | None = None) -> Array:
         """f_i(x_i; ξ_{i,t}), shape (…, n). All nodes are evaluated, active or not."""
+        return self._ask(x, t, active)
+
+    def slopes(self, query: Query, t: int) -> Array:
+        if self.rows != "split":
+            return super().slopes(query, t)
+        of = len(query.directions)
+        each = [ask_slopes(self.part(k, of), one, t) for k, one in enumerate(query.each())]
+        return np.concatenate(each, axis=-1)
+
+    def part(self, k: int, of: int) -> Callable[..., Array]:
+        if self.rows != "split":
+            return self
+
+        def ask(x: NDArray[Any], t: int, *, active: NDArray[np.bool_] | None = None) -> Array:
+            return self._ask(x, t, active, k, of)
+
+        return ask
+
+    def _ask(
+        self,
+        x: NDArray[Any],
+        t: int,
+        active: NDArray[np.bool_] | None,
+        k: int = 0,
+        of: int = 1,
+    ) -> Array:
+        """f on block k of the `of` blocks of the batch: examples ⌊kB/of⌋ … ⌊(k + 1)B/of⌋ − 1."""
         if self.batch is None:
+            self._count(self._sizes.reshape(self._seen.shape).astype(np.int64), active)
             return self.local(x)
+        first, last = k * self.batch // of, (k + 1) * self.batch // of
         x, (features, labels) = self._states(x), self._examples(t)
+        self._count(last - first, active)
+        if of > 1:
+            features = np.ascontiguousarray(features[..., first:last, :])
+            labels = np.ascontiguousarray(labels[..., first:last])
         with np.errstate(over="ignore", invalid="ignore"):
             losses = example_losses(self.scores(features, x), labels)
             answers: Array = losses.mean(axis=-1) + self._ridge(x)
@@ -158,6 +208,21 @@ class DataProblem(Problem):
             scores = self.scores(shards.features, np.take(rows, shards.owner, axis=-2))
             means = shards.sums(example_losses(scores, shards.labels)) / self._sizes
             return means.reshape(x.shape[:-1]) + self._ridge(x)
+
+    def _count(self, examples: Any, active: NDArray[np.bool_] | None) -> None:
+        if self.rows is not None:
+            self._seen = self._seen + (examples if active is None else examples * active)
+
+    def measures(self, x: NDArray[Any]) -> dict[str, Array]:
+        counted = {} if self.rows is None else {"examples": self._seen.astype(np.float64)}
+        return {**super().measures(x), **counted}
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        return {} if self.rows is None else {"examples": self._seen}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if self.rows is not None:
+            self._seen = np.array(arrays["examples"])
 
     def report(self, x: NDArray[Any]) -> dict[str, Array]:
         """The accuracy of one shared point (…, d) of each run over all examples."""
@@ -219,6 +284,16 @@ def is_right(scores: Array, labels: Index) -> NDArray[np.bool_]:
     guess = scores[..., 0, :] > 0 if scores.shape[-2] == 1 else scores.argmax(axis=-2)
     right: NDArray[np.bool_] = (guess == labels) & ~np.isnan(scores.max(axis=-2))
     return right
+
+
+def check_rows(rows: str | None, batch: int | None) -> str | None:
+    """How the directions of a query share its examples; None if nobody says."""
+    if rows is None:
+        return None
+    check_known("rows", rows, ROWS)
+    if rows == "split" and batch is None:
+        raise InputError("rows split divides a batch among directions, and there is none; set batch")
+    return rows
 
 
 def check_batch(batch: int | None) -> int | None:

@@ -12,7 +12,7 @@ from zocosmo.blackbox.commands import Command
 from zocosmo.blackbox.functions import OneByOne, is_number
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
-from zocosmo.oracle import Arrays, Mask, Problem, Values
+from zocosmo.oracle import Arrays, Mask, Problem, Query, Values
 from zocosmo.problems.draws import Array
 from zocosmo.problems.nodes import check_nodes
 
@@ -44,6 +44,11 @@ class External(Problem):
 
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Array:
         return self._each(x, active, lambda oracle, here, asked: oracle(here, t, active=asked))
+
+    def slopes(self, query: Query, t: int) -> Values:
+        for oracle in self.oracles:
+            oracle.sides = query.sides
+        return super().slopes(query, t)
 
     def local(self, x: Values) -> Array:
         """One query at x_i of every node, in round −1. It is not counted, but takes as long as any other."""

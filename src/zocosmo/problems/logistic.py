@@ -1,9 +1,11 @@
 """Logistic regression on real data split over nodes: convex, and strongly convex with l2 > 0."""
 
+from typing import Literal
+
 import numpy as np
 
 from zocosmo.core.tape import Seed
-from zocosmo.problems.data import DataProblem, check_batch, load
+from zocosmo.problems.data import DataProblem, check_batch, check_rows, load
 from zocosmo.problems.draws import Array, private
 from zocosmo.problems.split import check_positive
 from zocosmo.problems.split import split as split_examples
@@ -33,10 +35,12 @@ def logistic(
     alpha: float = 1.0,
     batch: int | None = None,
     l2: float = 1e-3,
+    rows: Literal["shared", "split"] | None = None,
 ) -> Logistic:
     """Logistic regression over n nodes: breast_cancer (2 classes, d = 31) or digits (10 classes, d = 650).
 
-    batch = None uses all examples of a node in every query.
+    batch = None uses all examples of a node in every query. With `rows` the log counts examples; split gives
+    each direction of a query its own block of the batch.
 
     >>> problem = logistic(4, 0)
     >>> problem.local(np.zeros((4, problem.d))).round(4).tolist()
@@ -45,4 +49,5 @@ def logistic(
     loaded, tape, batch = load(data), private(seed), check_batch(batch)
     ridge = np.array(check_positive("l2", l2, zero=True))
     parts = split_examples(loaded.labels, n, how=split, alpha=alpha, tape=tape)
-    return Logistic(data, len(parts), loaded.columns * loaded.features.shape[1], parts, tape, batch, ridge)
+    d, how = loaded.columns * loaded.features.shape[1], check_rows(rows, batch)
+    return Logistic(data, len(parts), d, parts, tape, batch, ridge, rows=how)

@@ -1,12 +1,13 @@
 """A small neural network on the digits: smooth and not convex."""
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import check_whole
-from zocosmo.problems.data import DataProblem, check_batch, load
+from zocosmo.problems.data import DataProblem, check_batch, check_rows, load
 from zocosmo.problems.draws import Array, normals, private
 from zocosmo.problems.split import check_positive
 from zocosmo.problems.split import split as split_examples
@@ -49,10 +50,12 @@ def network(
     alpha: float = 1.0,
     batch: int | None = 32,
     l2: float = 0.0,
+    rows: Literal["shared", "split"] | None = None,
 ) -> Network:
     """A network of `hidden` units on the digits, split over n nodes: d = 75 · hidden + 10.
 
-    batch = None uses all examples of a node in every query.
+    batch = None uses all examples of a node in every query. With `rows` the log counts examples; split gives
+    each direction of a query its own block of the batch.
 
     >>> network(4, 0).d
     1210
@@ -60,4 +63,4 @@ def network(
     d = check_whole("hidden", hidden, 1) * (INPUTS + CLASSES) + CLASSES
     tape, batch, ridge = private(seed), check_batch(batch), np.array(check_positive("l2", l2, zero=True))
     parts = split_examples(load("digits").labels, n, how=split, alpha=alpha, tape=tape)
-    return Network("digits", len(parts), d, parts, tape, batch, ridge)
+    return Network("digits", len(parts), d, parts, tape, batch, ridge, rows=check_rows(rows, batch))

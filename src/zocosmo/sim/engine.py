@@ -79,6 +79,7 @@ class Simulation(MeasuredRounds):
         worlds, seeds = [run.world for run in runs], [run.seed for run in runs]
         for run, world in zip(runs, worlds, strict=True):
             run.method.check(world)
+            run.problem.admit(run.method)
         method, problem = _stack([run.method for run in runs]), stack([run.problem for run in runs])
         channel = MemoryChannel(
             [run.graph for run in runs],

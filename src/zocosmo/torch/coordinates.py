@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.core.support import Support, same_draw
+from zocosmo.core.support import Support, same_support
 from zocosmo.errors import InputError
 from zocosmo.state import Coordinates
 
@@ -135,7 +135,7 @@ class Parameters(Tensors):
 
     def _parts(self, support: Support) -> list[TensorPart]:
         """The entries of a support, cached because a round needs them several times."""
-        if self._last is None or not same_draw(self._last[0], support):
+        if self._last is None or not same_support(self._last[0], support):
             self._last = support, self._cut(support)
         return self._last[1]
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.core.support import Support, same_draw
+from zocosmo.core.support import Support, same_support
 from zocosmo.errors import InputError
 from zocosmo.state import Loan
 from zocosmo.torch.aside import to_device
@@ -131,7 +131,7 @@ class Flat(Tensors):
 
     def _read(self, support: Support) -> tuple[list[torch.Tensor], Values]:
         """Weights on a support, on the CPU, and their values; those just lent are cached."""
-        if self._seen is not None and same_draw(self._seen[0], support):
+        if self._seen is not None and same_support(self._seen[0], support):
             return self._seen[1:]
         parts = self._parts(support)
         now = [part.bits.index_select(0, part.at).cpu().view(part.kind) for part in parts]
@@ -153,9 +153,9 @@ class Flat(Tensors):
 
     def _parts(self, support: Support) -> list[BufferPart]:
         """The entries of a support, cached because a round needs them several times."""
-        if self._now is None or not same_draw(self._now[0], support):
+        if self._now is None or not same_support(self._now[0], support):
             self._check_homes()
-            if self._coming is not None and same_draw(self._coming[0], support):
+            if self._coming is not None and same_support(self._coming[0], support):
                 self._now, self._coming = self._coming, None
             else:
                 self._now = support, self._cut(support)

@@ -26,8 +26,9 @@ from zocosmo.dist.rendezvous import is_launched, join
 from zocosmo.errors import InputError, OracleError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
-from zocosmo.methods.base import RULES, State, World, check_number
-from zocosmo.oracle import Mask, Oracle, Query, both_sides
+from zocosmo.methods.base import RULES, World, check_number
+from zocosmo.methods.several import Several
+from zocosmo.oracle import Mask, Oracle, Query, ask_points
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.driver import Rounds
 from zocosmo.state import Coordinates
@@ -35,6 +36,7 @@ from zocosmo.torch.coordinates import Parameters, Tensors
 from zocosmo.torch.flat import HALF, Flat
 
 SHARED = ("lr", "mu", "momentum")  # options that must be equal in all parameter groups
+DEFAULTS = {"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain"}
 LARGE = 2**26  # parameters above which only visited ones have momentum
 
 _sessions = itertools.count()  # numbers the sessions of this process: each has its own keys in the store
@@ -46,8 +48,8 @@ Arraylike = torch.Tensor | np.ndarray | np.generic
 class Losses(Oracle):
     """A closure as the oracle of one node in one round.
 
-    Both queries see the same random numbers of torch: with different dropout the slope would be noise. Losses
-    that are tensors are read after both forwards are launched, so that a GPU is not idle in between.
+    All queries see the same random numbers of torch: with different dropout the slope would be noise. Losses
+    that are tensors are read after all forwards are launched, so that a GPU is not idle in between.
     """
 
     asynchronous = True
@@ -56,6 +58,7 @@ class Losses(Oracle):
         self, closure: Callable[[], Any], *, node: int, t: int, devices: Iterable[torch.device]
     ) -> None:
         self.closure, self.where, self.found = closure, f"node {node} in round {t}", list[float]()
+        self._due = 2  # losses of this round
         self._cuda = sorted({device.index for device in devices if device.type == "cuda"})
         self._coins = torch.get_rng_state(), [torch.cuda.get_rng_state(k) for k in self._cuda]
 
@@ -66,23 +69,23 @@ class Losses(Oracle):
     def slopes(self, query: Query, t: int) -> Values:
         return self.finish(self.start(query, t))
 
-    def start(self, query: Query, t: int) -> tuple[Query, tuple[Any, Any] | None]:
-        """Launch both forwards; none if this node has no partner."""
+    def start(self, query: Query, t: int) -> tuple[Query, list[Any] | None]:
+        """Launch all forwards; none if this node has no partner."""
         if query.active is not None and not query.active.any():
             return query, None
-        again = iter((False, True))
-        return query, both_sides(query, lambda _: self._ask(again=next(again)))
+        self._due = query.evaluations()
+        again = itertools.chain([False], itertools.repeat(True))
+        return query, ask_points(query, lambda _: self._ask(again=next(again)))
 
     def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
         if query.active is None or query.active.any():
             query.x.look_ahead(coming, query.u)
 
-    def finish(self, started: tuple[Query, tuple[Any, Any] | None]) -> Values:
+    def finish(self, started: tuple[Query, list[Any] | None]) -> Values:
         query, answers = started
         if answers is None:
-            return np.zeros((1, 1, 1), query.x.dtype)
-        plus, minus = (np.array([[self._number(answer)]]) for answer in answers)
-        return query.slope(plus, minus)
+            return np.zeros((1, 1, len(query.directions)), query.x.dtype)
+        return query.slopes([np.array([[self._number(answer)]]) for answer in answers])
 
     def _ask(self, *, again: bool) -> Any:
         if again:
@@ -101,7 +104,7 @@ class Losses(Oracle):
             what = f"a {type(answer).__name__}{shape}"
             raise OracleError(f"the closure of {self.where} gave {what}; it must return one number")
         if not math.isfinite(loss):
-            query = f"query {len(self.found) + 1} of 2"
+            query = f"query {len(self.found) + 1} of {self._due}"
             raise OracleError(f"the closure of {self.where} gave {loss} at {query}; lower lr or mu")
         self.found.append(loss)
         return loss
@@ -133,6 +136,9 @@ class Cosmo(torch.optim.Optimizer):
     Parameters of half precision get float32 masters where steps have moved them. With `sparse`, only visited
     parameters have momentum; this is the default with half precision or more than 2^26 parameters. Both move
     the parameters into one buffer, see `Flat`.
+
+    `directions` sign vectors share a support, `signs` independent or orthogonal, with slopes from `sides` 1
+    or 2: 2K losses a round, or K + 1. With `step` normalised, lr is about the length of a step.
     """
 
     def __init__(
@@ -148,6 +154,10 @@ class Cosmo(torch.optim.Optimizer):
         schedule: str | None = None,
         coupling: str = "I",
         rule: str = "uniform",
+        directions: int = 1,
+        signs: str = "independent",
+        sides: int = 2,
+        step: str = "plain",
         sparse: bool | None = None,
         wire: str = "f32",
         key: bytes | None = None,
@@ -166,6 +176,8 @@ class Cosmo(torch.optim.Optimizer):
         self.d, self.q = check_size(sum(p.numel() for p in tensors), q)
         self.x: Tensors = Flat(tensors) if half or self.sparse else Parameters(tensors)
         self.schedule, self.coupling, self.rule, self.wire = schedule, coupling, rule, wire
+        self._several = {"directions": directions, "signs": signs, "sides": sides, "step_rule": step}
+        self._v = np.zeros((1, 1, 1))  # running mean of squared slopes, of normalised steps
         self.graph, self.queries = checked_graph(graph, schedule, coupling), 0
         self._m: Coordinates | None = None
         self._of: tuple[tuple[float, ...], cosmo.Cosmo | edge_local.EdgeLocal] | None = None
@@ -176,7 +188,7 @@ class Cosmo(torch.optim.Optimizer):
         self.channel: Channel
         if self.graph.n > 1:
             about = {"method": method.kind, "lr": method.eta, "mu": method.mu, "momentum": method.beta}
-            about |= {"rule": rule, "coupling": coupling, "shapes": self._shapes()}
+            about |= {"rule": rule, "coupling": coupling, "shapes": self._shapes(), **self._stated(method)}
             session: dict[str, Any] = {"seed": seed, "key": key, "deadline": deadline, "backend": backend}
             session |= {"d": self.d, "q": self.q, "wire": wire, "dtype": str(self.x.dtype)}
             session |= {"graph": self.graph, "schedule": schedule or "auto", "about": about}
@@ -193,7 +205,7 @@ class Cosmo(torch.optim.Optimizer):
         self._rounds = Rounds(method, None, draws, self.channel, lead=(1,))
 
     def step(self, closure: Callable[[], Any] | None = None) -> float | None:  # type: ignore[override]
-        """One round. Returns the mean of the two losses, or None if this node has no partner.
+        """One round. Returns the mean of its losses, or None if this node has no partner.
 
         If the closure raises, the parameters are as before, and the round can be tried again.
         """
@@ -204,7 +216,8 @@ class Cosmo(torch.optim.Optimizer):
             raise InputError(f"this optimizer was closed after {self.t} rounds; make a new one")
         method = self._method()
         self._rounds.use(method)
-        self._rounds.state = State(self.x, self._momentum() if method.beta else None)  # type: ignore[arg-type]
+        m: Any = self._momentum() if method.beta else None
+        self._rounds.state = method.state_of(self.x, m, self._v if method.is_scaled else None)
         losses = Losses(closure, node=self.node, t=self.t, devices=self.x.devices)
         if self.peer is not None:
             self.peer.begin(self.t)
@@ -214,8 +227,10 @@ class Cosmo(torch.optim.Optimizer):
         except BaseException:
             self._rounds.drop()
             raise
+        if method.is_scaled:
+            self._v = self._rounds.state.v
         self.queries += len(losses.found)
-        return sum(losses.found) / 2 if losses.found else None
+        return sum(losses.found) / len(losses.found) if losses.found else None
 
     @property
     def t(self) -> int:
@@ -232,6 +247,8 @@ class Cosmo(torch.optim.Optimizer):
         ours = {"round": self.t, "queries": self.queries, "bits": torch.tensor(self.ledger.counts)}
         if visits := self.x.visits():
             ours["visited"] = {k: torch.from_numpy(v) for k, v in visits.items()}
+        if self._method().is_scaled:
+            ours["v"] = torch.from_numpy(self._v.copy())
         return {**super().state_dict(), "zocosmo": {**ours, "of": self._identity()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -239,8 +256,8 @@ class Cosmo(torch.optim.Optimizer):
         if "zocosmo" not in state_dict:
             raise InputError(f"this is not a state of Cosmo: it has {', '.join(state_dict)}, not zocosmo")
         ours = state_dict["zocosmo"]
-        of = {"sparse": False, **ours["of"]}
-        for name, mine in self._identity().items():
+        of = {"sparse": False, **DEFAULTS, **ours["of"]}
+        for name, mine in {**DEFAULTS, **self._identity()}.items():
             if of.get(name) != mine:
                 raise InputError(
                     f"{name}: the state has {of.get(name)}, this optimizer {mine}; make them equal"
@@ -257,6 +274,7 @@ class Cosmo(torch.optim.Optimizer):
         self._m = None
         self.x.restore_visits({k: v.cpu().numpy() for k, v in ours.get("visited", {}).items()})
         self._rounds.t, self.queries = ours["round"], ours["queries"]
+        self._v = ours["v"].cpu().numpy().copy() if "v" in ours else np.zeros((1, 1, 1))
         self.ledger.counts[...] = ours["bits"].numpy()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -295,6 +313,7 @@ class Cosmo(torch.optim.Optimizer):
         check_number("lr", lr, 0)
         check_number("momentum", momentum, 0, 1, open_above=True)
         given: dict[str, Any] = {"eta": lr, "mu": mu, "beta": momentum, "q": self.q, "rule": self.rule}
+        given |= self._several
         if self.schedule is None:
             return cosmo.Cosmo(**given)
         return edge_local.EdgeLocal(coupling=self.coupling, **given)  # type: ignore[arg-type]
@@ -324,7 +343,14 @@ class Cosmo(torch.optim.Optimizer):
             "sparse": self.sparse,
             "edges": [list(edge) for edge in self.graph.edges],
             "shapes": self._shapes(),
+            **self._stated(self._method()),
         }
+
+    @staticmethod
+    def _stated(method: Several) -> dict[str, Any]:
+        """Directions, signs, sides and step, where they are not the defaults."""
+        stated = [name for name in DEFAULTS if name not in method.unstated]
+        return {name: method.settings[name] for name in stated}
 
     def _shapes(self) -> str:
         """A hash of the shapes of all parameters: equal d does not imply equal coordinates."""

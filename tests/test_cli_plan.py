@@ -166,3 +166,29 @@ def test_a_mistake_is_one_line_and_exit_code_2(run, line, said):
     code, out, err = run(line)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert said in err
+
+
+def test_queries_bring_a_proposal_that_a_config_can_take(run):
+    code, out, err = run("--d 32 --nodes 8 --budget 10k --queries 3200")
+    line = next(line for line in out.splitlines() if line.startswith("Proposed: "))
+    wanted = "{kind: edge_local, coupling: G, q: 16, directions: 16, signs: orthogonal, sides: 1, wire: mod4}"
+    assert (code, err, line) == (0, "", f"Proposed: {wanted}")
+    assert "16 orthogonal directions: 10 kbit and 3,200 queries per node pay for 109 rounds" in out
+
+
+def test_queries_alone_are_a_budget_too(run):
+    found = json.loads(run("--d 32 --nodes 8 --queries 3200 --json")[1])["proposal"]
+    assert (found["q"], found["directions"], found["rounds"], found["wire"]) == (32, 8, 355, "mod4")
+    batched = json.loads(run("--d 460800 --nodes 4 --budget 1620000 --queries 3080 --batch 16 --json")[1])
+    assert [batched["proposal"][name] for name in ("q", "directions", "sides")] == [256, 16, 2]
+    assert "proposal" not in json.loads(run("--d 32 --nodes 8 --budget 10k --json")[1])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("--queries 0", "--queries must be 1"), ("--queries 9 --batch 0", "--batch must be 1")],
+)
+def test_queries_that_are_none_are_refused(run, line, words):
+    code, _, err = run(f"--d 32 --nodes 8 --budget 10k {line}")
+    assert code == 2
+    assert words in err

@@ -14,6 +14,7 @@ from zocosmo.theory import coverage, payload
 ROUNDS = 4  # of a short run; longer if rounds differ, to cover a whole cycle
 MOST_ROUNDS = 1000  # rounds of a budget that are counted one by one
 SEED_BITS = 64
+LEVEL_BITS = 16  # of the logarithm of v, with normalised steps
 
 
 def why_not_bits(case: Case) -> str:
@@ -57,6 +58,8 @@ def predicted_bits(case: Case, rounds: int) -> Fraction:
     if kind == "marina_type":
         return Fraction((n - 1) * payload.marina_total(case.d, case.q, K=case.period, T=rounds, B=B))
     total = sum(messages_at(case, t) * message_bits(case, size_at(case, t)) for t in range(rounds))
+    if case.step_rule == "normalised":  # neighbours tell each other v, once a round
+        total += sum(messages_at(case, t) // case.passes * LEVEL_BITS for t in range(rounds))
     return Fraction(total, n)
 
 

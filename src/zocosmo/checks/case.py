@@ -21,10 +21,15 @@ from zocosmo.problems.draws import private
 from zocosmo.problems.quadratic import Noise, Quadratic, quadratic
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.theory import mixing
+from zocosmo.theory.directions import Directions
 
 Array = NDArray[Any]
 BATCH = 2**20  # numbers in the states of runs that are simulated together
 MOST_STATES = 2**22  # numbers in the states of one run
+ABSENT = {  # parameters that a method may lack, with values that change nothing
+    **{"passes": 1, "period": 1, "beta": 0.0, "coupling": "", "rule": "uniform"},
+    **{"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain", "wire": ""},
+}
 
 
 class Case:
@@ -36,9 +41,16 @@ class Case:
     def __init__(self, trial: Trial, plan: Plan, tapes: int) -> None:
         self.trial, self.plan, self.tapes = trial, plan, tapes  # tapes of every sampled row
         self.method, self.settings = trial.method, trial.method.settings
-        given = {"passes": 1, "period": 1, "beta": 0.0, "coupling": "", "rule": "uniform", **self.settings}
+        given: dict[str, Any] = {**ABSENT, **self.settings}
         self.passes, self.period, self.beta = int(given["passes"]), int(given["period"]), float(given["beta"])
         self.coupling, self.rule = str(given["coupling"]), str(given["rule"])
+        self.own_wire, self.step_rule = str(given["wire"]), str(given["step_rule"])
+        self.directions = Directions(
+            K=int(given["directions"]),
+            signs=str(given["signs"]),
+            sides=int(given["sides"]),
+            mu=self.method.mu if given["sides"] == 1 else 0,
+        )
         self.common = self.coupling != "I"  # all pairs share a support
         self.on_matchings = isinstance(self.method, EdgeLocal)
         self.is_uniform = isinstance(self.method, Sparse) and self.rule == "uniform"  # fresh every round
@@ -141,13 +153,16 @@ class Case:
     @property
     def of_method(self) -> str:
         """Kind, and what decides draws and messages."""
-        return f"{self.of_messages} {self.coupling}".rstrip()
+        several = [f"K={self.directions.K} {self.directions.signs}"] * (self.directions.K > 1)
+        several += ["one side"] * (self.directions.sides == 1)
+        return " ".join([f"{self.of_messages} {self.coupling}".rstrip(), *several])
 
     @property
     def of_messages(self) -> str:
         """Kind, and what decides the size of messages, except the codec."""
         words = [f"{k}={self.settings[k]}" for k in ("q", "passes", "period") if k in self.settings]
         words += ["balanced"] * (self.rule == "balanced")
+        words += [self.step_rule] * (self.step_rule != "plain")
         return " ".join([self.method.kind, *(word for word in words if word != "passes=1")])
 
     @property
@@ -224,6 +239,14 @@ def unknown_law(case: Case) -> str:
 
 def not_fresh(case: Case) -> str:
     return "" if case.is_uniform else "balanced supports are not drawn afresh in every round"
+
+
+def not_plain(case: Case) -> str:
+    if case.step_rule != "plain":
+        return "the length of a normalised step follows the slopes of earlier rounds"
+    if case.own_wire.startswith("mod"):
+        return f"the scale of {case.own_wire} follows the run; the formula needs exact messages"
+    return ""
 
 
 def too_large(case: Case) -> str:

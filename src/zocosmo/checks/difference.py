@@ -23,6 +23,8 @@ EPSILON = float(np.finfo(float).eps)
 def why_not(case: Case) -> str:
     if not isinstance(case.run.problem, Quadratic | Rosenbrock):
         return f"third derivatives are known of quadratic and rosenbrock, not of {case.problem_kind}"
+    if case.directions.sides == 1:
+        return "the bound is for central differences, not for one side"
     if not case.is_uniform:
         return "there is no fresh support of q coordinates in every round"
     return too_large(case)

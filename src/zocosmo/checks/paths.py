@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from zocosmo.checks.case import Case, not_fresh, unknown_law
+from zocosmo.checks.case import Case, not_fresh, not_plain, unknown_law
 from zocosmo.checks.check import Check
 from zocosmo.checks.measurement import About, Measurement
 from zocosmo.theory import exact, stability
@@ -24,7 +24,7 @@ def why_not(case: Case) -> str:
         return f"the exact recursion is for quadratics, not for {case.problem_kind}"
     if case.n > MOST_NODES or case.n**2 * case.d > MOST_UNKNOWNS:
         return f"n = {case.n}, d = {case.d}: too many second moments to follow"
-    return not_fresh(case) or (unknown_law(case) if case.on_matchings else "")
+    return not_fresh(case) or not_plain(case) or (unknown_law(case) if case.on_matchings else "")
 
 
 def why_not_stable(case: Case) -> str:
@@ -40,7 +40,7 @@ def arguments(case: Case) -> dict[str, Any]:
     """The arguments that `expectation` and `spectral_radius` share."""
     problem = case.quadratic
     losses = exact.Quadratics(2 * problem.half, problem.b, float(problem.sigma))
-    told: dict[str, Any] = {"problem": losses, "q": case.q, "beta": case.beta}
+    told: dict[str, Any] = {"problem": losses, "q": case.q, "beta": case.beta, "directions": case.directions}
     if case.on_matchings:
         return {**told, "law": case.cycle.laws, "coupling": case.coupling}
     return {**told, "law": Global(case.weights())}

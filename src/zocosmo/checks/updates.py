@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.checks.case import Case, gradients, not_fresh, not_on_matchings, pairs_of, with_noise
+from zocosmo.checks.case import Case, gradients, not_fresh, not_on_matchings, not_plain, pairs_of, with_noise
 from zocosmo.checks.check import Check
 from zocosmo.checks.draws import PER_TAPE
 from zocosmo.checks.measurement import About, Measurement
 from zocosmo.core.coupling import COUPLINGS
+from zocosmo.core.signs import further_signs
+from zocosmo.core.support import Direction
 from zocosmo.oracle import disagreement
 from zocosmo.theory import certificates, moments, steps
+from zocosmo.theory.directions import ONE
 
 BLOCK = 2**20  # numbers in the updates held at once
 
@@ -30,14 +33,27 @@ def why_not_pairs(case: Case) -> str:
 
 
 def applied(case: Case, pairs: list[tuple[int, int]], a: NDArray[Any], t: NDArray[Any]) -> Any:
-    """v_e = (d/q) u_e u_eᵀ a_e of all pairs in rounds t, (rounds, pairs, d), along directions of the tape."""
-    i, j = np.array(pairs).T
-    u = COUPLINGS[case.coupling].directions(case.tape(), t[:, None], i, j, d=case.d, q=case.q)
-    index, signs = (np.broadcast_to(part, (len(t), len(pairs), case.q)) for part in (u.index, u.signs))
-    slope = (np.take_along_axis(np.broadcast_to(a, (len(t), *a.shape)), index, -1) * signs).sum(-1)
+    """v_e = (d/q) (1/K) Σ_k u_k u_kᵀ a_e in rounds t, as the tape draws them: (rounds, pairs, d)."""
+    shape, how = (len(t), len(pairs), case.q), case.directions
+    u, more = several(case, pairs, t)
+    index = np.broadcast_to(u.index, shape)
+    here = np.take_along_axis(np.broadcast_to(a, (len(t), *a.shape)), index, -1)
+    total: NDArray[Any] = np.zeros(shape)
+    for each in (u.signs, *(more[..., k, :] for k in range(how.K - 1))):
+        signs = np.broadcast_to(each, shape)
+        total += case.d / case.q / how.K * (here * signs).sum(-1)[..., None] * signs
     out = np.zeros((len(t), *a.shape))
-    np.put_along_axis(out, index, case.d / case.q * slope[..., None] * signs, axis=-1)
+    np.put_along_axis(out, index, total, axis=-1)
     return out
+
+
+def several(case: Case, pairs: list[tuple[int, int]], t: NDArray[Any]) -> tuple[Direction, NDArray[Any]]:
+    """The first direction of each pair in rounds t, and the signs of K − 1 more, (…, K − 1, q)."""
+    coupling, (i, j), rounds = COUPLINGS[case.coupling], np.array(pairs).T, t[:, None]
+    u = coupling.directions(case.tape(), rounds, i, j, d=case.d, q=case.q)
+    ids = (i, j) if coupling.own_signs else ()
+    K, signs = case.directions.K, case.settings["signs"]
+    return u, further_signs(case.tape(), rounds, *ids, first=u.signs, directions=K, signs=signs)
 
 
 def coupling_moments(case: Case, about: About) -> Iterator[Measurement]:
@@ -52,7 +68,8 @@ def coupling_moments(case: Case, about: About) -> Iterator[Measurement]:
         V.append(((mean - a.mean(axis=0)) ** 2).sum(axis=-1))
         U.append(((v - mean[:, None]) ** 2).sum(axis=-1).mean(axis=-1))
     sizes = {"d": case.d, "q": case.q, "pairs": len(pairs)}
-    told = moments.coupling_moments(case.coupling, **sizes, a2=found.a2, H2=found.H2)
+    how = case.directions
+    told = moments.coupling_moments(case.coupling, **sizes, a2=found.a2, H2=found.H2, directions=how)
     note = f"at the start, {len(rounds):,} draws"
     yield about.sampled(told.V, np.concatenate(V), note)
     yield about._replace(formula="U of the coupling", label="eq:corr_injection").sampled(
@@ -68,7 +85,8 @@ def disagreement_step(case: Case, about: About) -> Iterator[Measurement]:
 
     @cache
     def told(pairs: tuple[tuple[int, int], ...]) -> float:
-        step = steps.disagreement_step(case.coupling, x, g, q=case.q, matching=list(pairs), eta=eta)
+        sizes: dict[str, Any] = {"q": case.q, "matching": list(pairs), "directions": case.directions}
+        step = steps.disagreement_step(case.coupling, x, g, **sizes, eta=eta)
         return float(step.after)
 
     predicted, measured = [], []
@@ -78,9 +96,17 @@ def disagreement_step(case: Case, about: About) -> Iterator[Measurement]:
     yield about.sampled(predicted, np.concatenate(measured), "from states that disagree, no noise")
 
 
+def why_not_step(case: Case) -> str:
+    if case.directions.sides == 1:
+        return "one side adds variance by its curvature; E disagreement has it"
+    return why_not_pairs(case) or not_plain(case)
+
+
 def why_not_certified(case: Case) -> str:
-    if why := why_not_pairs(case):
+    if why := why_not_pairs(case) or not_plain(case):
         return why
+    if case.directions != ONE:
+        return "the theorem is about one direction and two sides"
     if not case.cycle.is_iid:
         return f"the theorem needs independent matchings; those of {case.world.schedule_name} are not"
     if case.beta or np.any(case.quadratic.sigma):
@@ -110,5 +136,5 @@ def _step_words(case: Case) -> str:
 
 
 MOMENTS = Check("V of the coupling", "eq:corr_variance", why_not_pairs, _words, coupling_moments)
-STEP = Check("disagreement step", "eq:corr_exact_disagreement", why_not_pairs, _step_words, disagreement_step)
+STEP = Check("disagreement step", "eq:corr_exact_disagreement", why_not_step, _step_words, disagreement_step)
 CERTIFIED = Check("certified step", "eq:corr_step_condition", why_not_certified, _step_words, certificate)

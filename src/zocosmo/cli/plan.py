@@ -23,6 +23,7 @@ from zocosmo.graphs.graph import GRAPHS, Graph
 
 if TYPE_CHECKING:
     from zocosmo.planner.outlook import Outlook
+    from zocosmo.planner.propose import Proposal
 
 GraphOption = Annotated[str, option(GRAPH_HELP)]
 RateOption = Annotated[str, option("Bits per second of a node's uplink: 100M, 1Gbit/s.")]
@@ -43,6 +44,10 @@ def plan_command(
     schedule: Annotated[str, option("Schedule of matchings; auto proposes one.")] = "auto",
     rounds: Annotated[int | None, option("Minimum number of rounds.  [default: 1000]")] = None,
     time: Annotated[str | None, option("Time limit, instead of rounds: 2h, 1d.", "--time")] = None,
+    queries: Annotated[
+        int | None, option("Loss evaluations per node: also propose directions and a wire.")
+    ] = None,
+    batch: Annotated[int, option("Examples that a query is a mean over, with --queries.")] = 1,
     period: Annotated[int, option("Rounds between dense rounds, MARINA-type.")] = 25,
     p: ProbabilityOption = 0.4,
     degree: DegreeOption = 4,
@@ -52,8 +57,12 @@ def plan_command(
 ) -> None:
     """Compare what each method costs in a setting, and propose q and a schedule, with reasons.
 
+    With --queries it also proposes q, the number of directions, sides, wire, coupling and subspace for both
+    budgets together; without --budget, for the queries alone.
+
     \b
     Example: zocosmo plan --d 2523136 --nodes 8 --graph ring --budget 100M --bandwidth 100M --latency 20ms
+    Directions and a wire: zocosmo plan --d 32 --nodes 8 --budget 10k --queries 3200
     """
     from zocosmo.core.tape import Tape
     from zocosmo.planner.costs import Deployment
@@ -69,18 +78,22 @@ def plan_command(
         check_whole("--q", q, 1, d)
     if rounds is not None:
         check_whole("--rounds", rounds, 1)
+    if queries is not None:
+        check_whole("--queries", queries, 1)
+    check_whole("--batch", batch, 1)
     rate, seconds = as_rate("--bandwidth", bandwidth), None if time is None else as_seconds("--time", time)
+    each = as_seconds("--query-time", query_time)
     if budget is not None:
         bits = as_bits("--budget", budget)
-    elif seconds is not None:
-        bits = uplink_bits(rate, seconds)
+    elif seconds is not None or queries is not None:
+        bits = uplink_bits(rate, seconds if seconds is not None else (queries or 0) * each)
     else:
         raise InputError("give --budget (bits per node), --time (how long), or both")
     setting = Deployment(
         d=d,
         bandwidth=rate,
         latency=as_seconds("--latency", latency),
-        query_time=as_seconds("--query-time", query_time),
+        query_time=each,
         budget=bits,
         value_bits=VALUE_TYPES[value].bits,
         period=period,
@@ -96,17 +109,35 @@ def plan_command(
         out = outlook(setting, build(nodes), wish, tape=Tape(tape_seed), family=family)
     except ValueError as error:  # from zocosmo.theory, which raises plain ones
         raise InputError(str(error)) from None
+    found = None if queries is None else _proposal(out, budget is not None, queries, batch)
     if figure is not None:
         outlook_figure(out, figure, family)
-    print_report(as_report(out), as_json, lambda console: show(out, console))
+    report = as_report(out) if found is None else {**as_report(out), "proposal": found.as_report()}
+    print_report(report, as_json, lambda console: show(out, console, found))
 
 
-def show(out: "Outlook", console: Console) -> None:
-    """The setting, tables no wider than the terminal, and the reasons below them."""
+def _proposal(out: "Outlook", has_bits: bool, queries: int, batch: int) -> "Proposal":
+    """Settings of edge_local for the schedule of an outlook."""
+    from zocosmo.planner.propose import Spending, propose
+
+    spending = Spending(
+        d=out.setting.d,
+        lambda2=out.pairs.gap,
+        pairs=max(1, round(out.pairs.matched * out.net.graph.n / 2)),
+        matched=out.pairs.matched,
+        bits=out.setting.budget if has_bits else None,
+        queries=queries,
+        batch=batch,
+    )
+    return propose(spending)
+
+
+def show(out: "Outlook", console: Console, found: "Proposal | None" = None) -> None:
+    """The setting, tables no wider than the terminal, and the reasons below them; then a proposal."""
     from zocosmo.report.outlook import outlook_tables, outlook_title
 
     console.print(outlook_title(out), highlight=False)
     for table in outlook_tables(out, console, WIDTH):
         console.print(table)
-    for reason in out.why:
+    for reason in (*out.why, *(() if found is None else ("", *found.lines))):
         console.print(reason, soft_wrap=True, highlight=False)

@@ -5,6 +5,7 @@ from zocosmo.planner.costs import Deployment, MethodCost, rows
 from zocosmo.planner.crossover import Crossover, crossover
 from zocosmo.planner.network import NetworkShape, Pairing, network, pairing
 from zocosmo.planner.outlook import Outlook, Wish, as_report, outlook
+from zocosmo.planner.propose import Proposal, Spending, propose
 from zocosmo.planner.units import as_bits, as_rate, as_seconds, show_bits, show_seconds
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "NetworkShape",
     "Outlook",
     "Pairing",
+    "Proposal",
+    "Spending",
     "Wish",
     "as_bits",
     "as_rate",
@@ -26,6 +29,7 @@ __all__ = [
     "network",
     "outlook",
     "pairing",
+    "propose",
     "rows",
     "show_bits",
     "show_seconds",

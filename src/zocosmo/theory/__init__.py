@@ -7,6 +7,8 @@ Theory imports nothing else of the package, so that it can disagree with the cod
 import zocosmo.theory.bounds as bounds
 import zocosmo.theory.certificates as certificates
 import zocosmo.theory.coverage as coverage
+import zocosmo.theory.directions as directions
+import zocosmo.theory.dither as dither
 import zocosmo.theory.exact as exact
 import zocosmo.theory.law as law
 import zocosmo.theory.mixing as mixing
@@ -17,13 +19,18 @@ import zocosmo.theory.rates as rates
 import zocosmo.theory.repeated as repeated
 import zocosmo.theory.ring as ring
 import zocosmo.theory.schedule as schedule
+import zocosmo.theory.sides as sides
 import zocosmo.theory.stability as stability
 import zocosmo.theory.steps as steps
+import zocosmo.theory.subspace as subspace
+import zocosmo.theory.touches as touches
 
 __all__ = [
     "bounds",
     "certificates",
     "coverage",
+    "directions",
+    "dither",
     "exact",
     "law",
     "mixing",
@@ -34,6 +41,9 @@ __all__ = [
     "repeated",
     "ring",
     "schedule",
+    "sides",
     "stability",
     "steps",
+    "subspace",
+    "touches",
 ]

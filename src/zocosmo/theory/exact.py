@@ -21,6 +21,11 @@ of z_k follow from those of z_k, and from other coordinates only through the sum
 enters by E[1_k] = p and by E[1_k 1'_k], which is p if two nodes share the support and p² if they do not.
 Nodes of one pair share both; across pairs G shares support and signs, S the support, I nothing.
 
+K directions change one number: p₂ is multiplied by κ, the mean square of what is left of ε_k ε_l after
+averaging (`directions`). One side, noisy queries and samples of each direction's own add variance that does
+not depend on the states (`sides`). A wire that rounds with dither of scale Δ adds ½ (e_j − e_i) to x_i, or
+(W − I) e, with e independent of variance Δ²/12 at every value and sender: it keeps every sum.
+
 Mixing uses the same support. With J the averaging of pairs, U = diag(active) and 1_S at each node that of its
 pair, x⁺ = x + 1_S (J y − U x). Its second moment needs only the averages over matchings of J Z Jᵀ, J Z U and
 U Z U (`Law.averages`). Matchings are independent of the past, so an i.i.d. law is averaged once, before the
@@ -36,8 +41,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zocosmo.theory.directions import ONE, Directions, cross, pair_share
 from zocosmo.theory.law import Array, Mixing, Mixings
 from zocosmo.theory.numbers import Number, check_beta, check_finite, exact, rational, same_shape, share
+from zocosmo.theory.sides import added
 
 StepSize = Number | Sequence[Number] | Callable[[int], Number]
 KEPT = 256  # rounds whose averages are kept, of a sequence of laws
@@ -97,12 +104,15 @@ def expectation(
     beta: Number = 0,
     rounds: int,
     x0: Any,
+    directions: Directions = ONE,
+    scale: Number = 0,
 ) -> Expected:
     """E F(x̄_t), E disagreement, E mean_i F_i(x_i) for t = 0 … rounds   [alg:edge_local_cosmo, alg:zo_cosmo]
 
     `law`: a `Law` of i.i.d. matchings, `Global` weights, or a list of them: round t takes entry t modulo its
     length, so the matchings of a tape are a list of `fixed_law`. `coupling` (G, S or I) is for matchings.
     `eta` may be a list or a function of t. `x0` is common (d,) or per node (n, d); momentum starts at 0.
+    `directions`: how many, their signs and sides. `scale`: Δ of a wire with dither whose messages all decode.
     The result is exact if all arguments are.
 
     >>> from zocosmo.theory.law import complete_law
@@ -116,9 +126,11 @@ def expectation(
     start = _start(x0, problem)
     etas = [_eta(eta, t) for t in range(rounds)]
     arrays = all(each.dtype == object for each in (problem.H, problem.b, start))
-    scalars = all(isinstance(rational(each), Fraction) for each in (*etas, beta, problem.sigma))
+    numbers = (*etas, beta, problem.sigma, scale, directions.mu, directions.omega)
+    scalars = all(isinstance(rational(each), Fraction) for each in numbers)
     dtype: type = object if arrays and scalars and all(each.is_rational for each in laws) else np.float64
-    maps = _maps(problem, laws, coupling=coupling, q=q, beta=beta, dtype=dtype)
+    method = {"coupling": coupling, "q": q, "beta": beta, "directions": directions, "scale": scale}
+    maps = _maps(problem, laws, **method, dtype=dtype)
     now, measured = known_moments(start, beta, dtype), []
     with np.errstate(over="ignore", invalid="ignore"):  # an unstable expectation may overflow float64
         measured.append(measure(problem, now))
@@ -140,9 +152,11 @@ class Round:
     beta: Any
     active: Array
     mean: Array
-    both: tuple[Array, Array]  # averages of J Z Jᵀ: weighted by E[1_k 1'_k], and by p₂ for r
-    left: tuple[Array, Array]  # of J Z U
-    none: tuple[Array, Array]  # of U Z U
+    both: tuple[Array, ...]  # averages of J Z Jᵀ: weighted by E[1_k 1'_k], by κ p₂ for r, by 1 for `added`
+    left: tuple[Array, ...]  # of J Z U
+    none: tuple[Array, ...]  # of U Z U
+    added: Array | None = None  # (d, n, n) variance that sides, queries and rows add
+    dithered: Array | None = None  # (n, n) variance that the wire adds
 
     def step(self, now: SecondMoments, eta: Any, total: Array | None = None) -> SecondMoments:
         """SecondMoments after a round with step η; `total` replaces Σ_l E[a_il a_jl] if given."""
@@ -159,7 +173,12 @@ class Round:
             MV = self.beta * M + s * MA
             V = V + self.beta * (self.beta * M + s * (MA + _t(MA)))
         YX, Y = X - eta * _t(XV), X - eta * (XV + _t(XV)) + eta * eta * V
+        N = None if self.added is None else s * s * self.added
         kept = X + self.none[0] * X + _on(self.both[0], Y) + eta * eta * _on(self.both[1], R)
+        if N is not None:
+            kept = kept + eta * eta * _on(self.both[2], N)
+        if self.dithered is not None:
+            kept = kept + self.dithered
         X_next = _doubled(kept / 2 + p * (self.mean @ YX - U[:, None] * X) - _on(self.left[0], YX))
         x_next = x + p * ((x - eta * v) @ self.mean.T - U * x)
         if m is None or C is None or M is None:
@@ -169,43 +188,63 @@ class Round:
         C_next = C_next + _on(self.left[0], XV - eta * V - YM) - self.none[0] * change
         C_next = C_next - eta * _on(self.left[1], R)
         kept = M + self.none[0] * (V + M) + self.none[1] * R
+        if N is not None:
+            C_next, kept = C_next - eta * _on(self.left[2], N), kept + self.none[2] * N
         M_next = _doubled(kept / 2 + p * U[:, None] * (_t(MV) - M) - self.none[0] * MV)
         return SecondMoments(x_next, X_next, m + p * U * (v - m), C_next, M_next)
 
 
 def make_round(
-    problem: Quadratics, law: Mixing, *, q: int, coupling: str | None, beta: Number, dtype: type
+    problem: Quadratics,
+    law: Mixing,
+    *,
+    q: int,
+    coupling: str | None,
+    beta: Number,
+    dtype: type,
+    directions: Directions = ONE,
+    scale: Number = 0,
 ) -> Round:
     """The map of one round; `coupling` sets the weights of entries across pairs   [eq:corr_operators]"""
     n, d, q = problem.n, problem.d, int(q)
     check_beta(beta)
     p, shares = share(d, q), law.shared(coupling)
-    two = Fraction(q * (q - 1), d * (d - 1)) if d > 1 else Fraction(0)  # p₂
-    support = p if shares in "GS" else p * p
-    sign = two if shares == "G" else Fraction(0)
-    found = law.averages(dtype)
-
-    def weigh(parts: tuple[Array, Array], own: Fraction, rest: Fraction) -> Array:
-        weighed: Array = parts[0] * as_scalar(own, dtype) + parts[1] * as_scalar(rest, dtype)
-        return weighed
-
-    both, left, none = (
-        (weigh(parts, p, support), weigh(parts, two, sign)) for parts in (found.both, found.left, found.none)
-    )
+    two = cross(q, directions) * pair_share(d, q)  # κ p₂
+    support, sign = p if shares in "GS" else p * p, two if shares == "G" else Fraction(0)
     beta_, sigma = as_scalar(beta, dtype), as_scalar(problem.sigma, dtype)
+    h: Array = problem.H.T.astype(dtype)
+    more, found = added(h, q, sigma, directions), law.averages(dtype)
+    weights = [(p, support), (two, sign), *([] if more is None else [(Fraction(1), Fraction(shares == "G"))])]
+    both, left, none = (
+        [own * as_scalar(near, dtype) + rest * as_scalar(far, dtype) for near, far in weights]
+        for own, rest in (found.both, found.left, found.none)
+    )
+    shared = 0 * sigma if directions.rows else sigma
     return Round(
-        h=problem.H.T.astype(dtype),
+        h=h,
         b=problem.b.T.astype(dtype),
-        noise=np.eye(n, dtype=dtype) * (sigma * sigma / d),
+        noise=np.eye(n, dtype=dtype) * (shared * shared / d),
         p=as_scalar(p, dtype),
         scale=(1 - beta_) / as_scalar(p, dtype),
         beta=beta_,
         active=found.active,
         mean=found.mean,
-        both=(both[0].T, both[1].T),
-        left=(left[0].T, left[1].T),
-        none=(none[0].reshape(n, n), none[1].reshape(n, n)),
+        both=tuple(each.T for each in both),
+        left=tuple(each.T for each in left),
+        none=tuple(each.reshape(n, n) for each in none),
+        added=more,
+        dithered=_dithered(both[0], left[0], none[0], as_scalar(check_finite("scale", scale), dtype), n),
     )
+
+
+def _dithered(both: Array, left: Array, none: Array, scale: Any, n: int) -> Array | None:
+    """(Δ²/12) p E[(J − U)(J − U)ᵀ]: what dither adds to second moments; None without it."""
+    if not scale:
+        return None
+    eye: Array = np.eye(n, dtype=both.dtype)
+    mixed, half = ((average @ eye.reshape(n * n)).reshape(n, n) for average in (both, left))
+    found: Array = scale * scale / 12 * (mixed - half - half.T + none.reshape(n, n) * eye)
+    return found
 
 
 def known_moments(start: Array, beta: Number, dtype: type) -> SecondMoments:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
+from zocosmo.theory.directions import ONE, Directions, norm_factor
 from zocosmo.theory.law import check_coupling
 from zocosmo.theory.numbers import Number, Pairs, check_finite, check_size, exact, spread, square, whole
 
@@ -23,42 +24,48 @@ class Coefficients(NamedTuple):
     tau: Fraction  # of H² in V
 
 
-def coupling_coefficients(coupling: str, *, d: int, q: int, pairs: int) -> Coefficients:
+def coupling_coefficients(
+    coupling: str, *, d: int, q: int, pairs: int, directions: Directions = ONE
+) -> Coefficients:
     """α and τ of V = α ‖ā‖² + τ H²   [eq:corr_coefficients]
 
         G:  α = d − 1              τ = 0
         S:  α = d/q − 1 + c        τ = c = (d − d/q) / pairs
         I:  α = τ = (d − 1) / pairs
 
-    In all three α = (d − 1) − (pairs − 1) τ, so couplings differ in τ alone.
+    In all three α = (d − 1) − (pairs − 1) τ, so couplings differ in τ alone. With K directions d becomes φ
+    (`directions.norm_factor`), except in d/q: S is G where φ = d/q.
 
     >>> coupling_coefficients("S", d=32, q=4, pairs=4)
     Coefficients(alpha=Fraction(13, 1), tau=Fraction(6, 1))
     """
     check_coupling(coupling)
     (d, q), pairs = check_size(d, q), whole("pairs", pairs)
+    phi = norm_factor(d, q, directions)
     tau = {
         "G": Fraction(0),
-        "S": (d - Fraction(d, q)) / pairs,
-        "I": Fraction(d - 1, pairs),
+        "S": (phi - Fraction(d, q)) / pairs,
+        "I": (phi - 1) / pairs,
     }[coupling]
-    return Coefficients(d - 1 - (pairs - 1) * tau, tau)
+    return Coefficients(phi - 1 - (pairs - 1) * tau, tau)
 
 
-def coupling_moments(coupling: str, *, d: int, q: int, pairs: int, a2: Number, H2: Number) -> Moments:
+def coupling_moments(
+    coupling: str, *, d: int, q: int, pairs: int, a2: Number, H2: Number, directions: Directions = ONE
+) -> Moments:
     """V and U of the applied pair updates   [eq:corr_variance, eq:corr_injection]
 
         V = α ‖ā‖² + τ H²          U = (d − 1 − α) ‖ā‖² + (d − τ) H²
 
     a2 = ‖ā‖² and H2 = mean_e ‖a_e − ā‖². V + U = (d − 1) ‖ā‖² + d H² for every coupling
-    [eq:corr_main_energy]
+    [eq:corr_main_energy]. With K directions d becomes φ.
 
     >>> coupling_moments("G", d=32, q=4, pairs=4, a2=1, H2=4)
     Moments(V=Fraction(31, 1), U=Fraction(128, 1))
     """
-    alpha, tau = coupling_coefficients(coupling, d=d, q=q, pairs=pairs)
-    d, a2, H2 = whole("d", d), check_finite("‖ā‖²", a2), check_finite("H²", H2)
-    return Moments(alpha * a2 + tau * H2, (d - 1 - alpha) * a2 + (d - tau) * H2)
+    alpha, tau = coupling_coefficients(coupling, d=d, q=q, pairs=pairs, directions=directions)
+    phi, a2, H2 = norm_factor(d, q, directions), check_finite("‖ā‖²", a2), check_finite("H²", H2)
+    return Moments(alpha * a2 + tau * H2, (phi - 1 - alpha) * a2 + (phi - tau) * H2)
 
 
 def crossover(first: str, second: str, *, d: int, q: int, pairs: int, a2: Number) -> Number | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from zocosmo.theory.directions import ONE, Directions
 from zocosmo.theory.exact import (
     Expected,
     Quadratics,
@@ -34,11 +35,19 @@ PATIENT: tuple[Search, ...] = ((160, 30), (400, 30))  # for clustered eigenvalue
 
 
 def spectral_radius(
-    problem: Quadratics, law: Mixings, *, q: int, coupling: str | None = None, eta: Number, beta: Number = 0
+    problem: Quadratics,
+    law: Mixings,
+    *,
+    q: int,
+    coupling: str | None = None,
+    eta: Number,
+    beta: Number = 0,
+    directions: Directions = ONE,
 ) -> float:
     """Growth of second moments per round, in the long run, at step η   [alg:edge_local_cosmo, alg:zo_cosmo]
 
-    For a list of laws, taken in turn, the geometric mean over one cycle. b and σ do not matter.
+    For a list of laws, taken in turn, the geometric mean over one cycle. b, σ, sides and noisy queries do
+    not matter, the number of directions and their signs do.
 
     One node, one coordinate of curvature 2: x⁺ = (1 − 2η) x.
 
@@ -46,14 +55,21 @@ def spectral_radius(
     >>> round(spectral_radius(Quadratics([[2]], [[0]]), Global([[1]]), q=1, eta=0.25), 12)
     0.25
     """
-    return MomentMap(problem, law, q=q, coupling=coupling, beta=beta).radius(eta)
+    return MomentMap(problem, law, q=q, coupling=coupling, beta=beta, directions=directions).radius(eta)
 
 
 def is_stable(
-    problem: Quadratics, law: Mixings, *, q: int, coupling: str | None = None, eta: Number, beta: Number = 0
+    problem: Quadratics,
+    law: Mixings,
+    *,
+    q: int,
+    coupling: str | None = None,
+    eta: Number,
+    beta: Number = 0,
+    directions: Directions = ONE,
 ) -> bool:
     """Whether second moments decay at step η: spectral radius below 1."""
-    return MomentMap(problem, law, q=q, coupling=coupling, beta=beta).is_stable(eta)
+    return MomentMap(problem, law, q=q, coupling=coupling, beta=beta, directions=directions).is_stable(eta)
 
 
 def critical_step(
@@ -63,13 +79,14 @@ def critical_step(
     q: int,
     coupling: str | None = None,
     beta: Number = 0,
+    directions: Directions = ONE,
     accuracy: float = 1e-6,
 ) -> float:
     """The step at which the spectral radius reaches 1: smaller steps are stable, larger ones are not.
 
     Starting from a small stable step, η is doubled until it is unstable; root finding then locates the
     crossing to a relative `accuracy`. With one curvature h everywhere, and G or one direction for all, it is
-    2/(d h).
+    2/(φ h), φ = d for one direction (`directions.norm_factor`).
 
     >>> from zocosmo.theory.law import complete_law
     >>> alike = Quadratics([[2, 2, 2, 2]] * 2, [[0, 0, 0, 0]] * 2)
@@ -78,7 +95,7 @@ def critical_step(
     """
     from scipy.optimize import brentq
 
-    found = MomentMap(problem, law, q=q, coupling=coupling, beta=beta)
+    found = MomentMap(problem, law, q=q, coupling=coupling, beta=beta, directions=directions)
     H = problem.H.astype(np.float64)
     low = 1 / (problem.d * (float(np.abs(H).max()) or 1.0))
     for _ in range(MOST_HALVINGS):
@@ -99,7 +116,15 @@ def critical_step(
 
 
 def expected_limit(
-    problem: Quadratics, law: Mixings, *, q: int, coupling: str | None = None, eta: Number, beta: Number = 0
+    problem: Quadratics,
+    law: Mixings,
+    *,
+    q: int,
+    coupling: str | None = None,
+    eta: Number,
+    beta: Number = 0,
+    directions: Directions = ONE,
+    scale: Number = 0,
 ) -> Expected:
     """The limits of E F(x̄_t), E disagreement and E mean_i F_i(x_i) as t grows; refuses an unstable step.
 
@@ -110,13 +135,14 @@ def expected_limit(
     >>> bool(abs(expected_limit(pair, complete_law(2), coupling="I", q=1, eta=0.25).F) < 1e-15)
     True
     """
-    linear = MomentMap(problem, law, q=q, coupling=coupling, beta=beta)
+    linear = MomentMap(problem, law, q=q, coupling=coupling, beta=beta, directions=directions)
     if len(linear.rounds) > 1:
         raise ValueError(f"a limit needs one law, got {len(linear.rounds)} in turn; use expectation instead")
     if not linear.is_stable(eta):
         top = f"spectral radius {linear.radius(eta):.6g}"
         raise ValueError(f"no limit: eta = {eta} is unstable, {top}; use a step below critical_step")
-    full = make_round(problem, *linear.laws, coupling=coupling, q=q, beta=beta, dtype=np.float64)
+    how: dict[str, Any] = {"coupling": coupling, "q": q, "beta": beta, "directions": directions}
+    full = make_round(problem, *linear.laws, **how, scale=scale, dtype=np.float64)
     means = _settled_means(full, float(eta), linear)
     driven = full.step(linear.unpack(np.zeros(linear.size), *means), float(eta))
     second = Resolvent(linear, float(eta)).apply(linear.pack(driven))
@@ -127,13 +153,24 @@ class MomentMap:
     """T: the map of one cycle of the laws on the second moments of all coordinates, as one vector."""
 
     def __init__(
-        self, problem: Quadratics, law: Mixings, *, q: int, coupling: str | None, beta: Number
+        self,
+        problem: Quadratics,
+        law: Mixings,
+        *,
+        q: int,
+        coupling: str | None,
+        beta: Number,
+        directions: Directions = ONE,
     ) -> None:
         self.laws = in_turn(problem, law)
         flat = Quadratics(problem.H, np.zeros(problem.H.shape, int))  # b and σ do not affect stability
-        self.rounds: list[Round] = [
-            make_round(flat, each, coupling=coupling, q=q, beta=beta, dtype=np.float64) for each in self.laws
-        ]
+        how: dict[str, Any] = {
+            "coupling": coupling,
+            "q": q,
+            "beta": beta,
+            "directions": directions.only_signs,
+        }
+        self.rounds: list[Round] = [make_round(flat, each, **how, dtype=np.float64) for each in self.laws]
         self.shape, self.blocks = (problem.d, problem.n, problem.n), 1 if beta == 0 else 3
         self.size = self.blocks * problem.d * problem.n**2
         self._last: Array | None = None  # the last eigenvector, where the next search starts

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
+from zocosmo.theory.directions import ONE, Directions
 from zocosmo.theory.moments import coupling_moments, pair_gradients, pair_means
 from zocosmo.theory.numbers import Number, Pairs, exact, rational, same_shape, share, spread, square
 
@@ -19,14 +20,21 @@ class DisagreementStep(NamedTuple):
 
 
 def disagreement_step(
-    coupling: str, states: ArrayLike, gradients: ArrayLike, *, q: int, matching: Pairs, eta: Number
+    coupling: str,
+    states: ArrayLike,
+    gradients: ArrayLike,
+    *,
+    q: int,
+    matching: Pairs,
+    eta: Number,
+    directions: Directions = ONE,
 ) -> DisagreementStep:
     """E𝒟⁺ of one round without momentum, over directions alone   [eq:corr_exact_disagreement]
 
         E𝒟⁺ = 𝒟 − (p/2N) Σ_{ij ∈ M} ‖x_i − x_j‖² − 2η C_M + η² U_s
         C_M = N⁻¹ Σ_{e = ij} ⟨x_i + x_j − 2x̄, a_e⟩
 
-    Exact, although query and mixing share a support.
+    Exact, although query and mixing share a support. With K directions, for exact slopes.
 
     >>> disagreement_step("G", [[2], [0]], [[1], [1]], q=1, matching=[(0, 1)], eta=1).after
     Fraction(0, 1)
@@ -38,7 +46,8 @@ def disagreement_step(
     before, middle = spread(x), pair_means(x, matching) - x.mean(axis=0)
     mixed = share(d, q) * sum(square(x[i] - x[j]) for i, j in matching) / (2 * n)
     alignment = 2 * (middle * found.a).sum() / n
-    U = coupling_moments(coupling, d=d, q=q, pairs=n // 2, a2=found.a2, H2=found.H2).U
+    sizes = {"d": d, "q": q, "pairs": n // 2}
+    U = coupling_moments(coupling, **sizes, a2=found.a2, H2=found.H2, directions=directions).U
     step = rational(eta)
     return DisagreementStep(
         before, mixed, alignment, U, before - mixed - 2 * step * alignment + step * step * U

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import broadcast_to, finfo
 from numpy.typing import ArrayLike
 
-from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes, is_number
+from zocosmo.blackbox.functions import Lifted, UserOracle, as_oracle, as_start, count_nodes, is_number
 from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.blackbox.suggest import Suggestion, as_reach, q_reason, suggest, suggest_only_q, suggest_q
 from zocosmo.core.tape import Seed
@@ -20,6 +20,7 @@ from zocosmo.methods import METHODS
 from zocosmo.methods.base import Method, World, check_number
 from zocosmo.methods.mezo import Alone
 from zocosmo.oracle import Oracle, Problem, objective
+from zocosmo.subspace import lifting_of
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -45,6 +46,7 @@ def minimize(
     beta: float = 0.0,
     schedule: Chosen = "auto",
     wire: str = "f64",
+    subspace: int | None = None,
     vectorized: bool = False,
     keyed: bool = False,
     timeout: float | None = None,
@@ -64,7 +66,8 @@ def minimize(
     The run stops after `rounds`, or before `budget_bits` (mean payload per node) would be exceeded.
     `schedule` is a name, or your own matchings and weights (`Listed`, or a mapping). Missing q, eta and mu
     come from `suggest`, whose probes go as far as `reach`: see `result.suggestion`; its queries are counted.
-    `options` are further fields of the method, such as coupling.
+    `options` are further fields of the method, such as coupling. `subspace` is the size of a public subspace
+    around x0, the same at all nodes, in which the run moves; q, eta and mu are then those of its axes.
 
     `resume` takes the `snapshot` of an earlier result and continues that run to the same bits: pass the same
     arguments, with method=result.method. Losses with `state_dict` and `load_state_dict` have their memory in
@@ -85,15 +88,19 @@ def minimize(
     n = count_nodes(fun, x0, graph.n if isinstance(graph, Graph) else None, n)
     _check_limits(rounds, budget_bits, n, METHODS.get(method) if isinstance(method, str) else type(method))
     start = as_start(x0, n)
-    as_reach(reach, start)
-    world = World(as_graph(graph, n), start.shape[-1], schedule)
+    far, inside = as_reach(reach, start), None if subspace is None else lifting_of(start, subspace, seed)
+    world = World(as_graph(graph, n), start.shape[-1] if inside is None else inside.space.m, schedule)
     oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
     if resume is not None and not isinstance(method, Method):
         raise InputError(f"resume needs the method of the earlier run, got {method!r}; pass result.method")
     given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **options}
     probe = partial(suggest, oracle, start, n=n, seed=seed, wire=wire, reach=reach)
+    if inside is not None:
+        lifted, z = Lifted(oracle, inside, n), inside.start(n, float, beside=False)
+        probe = partial(suggest, lifted, z, n=n, seed=seed, wire=wire, reach=far / inside.space.scale)
     chosen, suggestion = complete_method(method, given, world, wire, probe)
-    run = Optimizer(x0, graph=world.graph, method=chosen, seed=seed, schedule=schedule, wire=wire)
+    about: dict[str, Any] = {"seed": seed, "schedule": schedule, "wire": wire, "subspace": subspace}
+    run = Optimizer(x0, graph=world.graph, method=chosen, **about)
     if resume is not None:
         run.restore(resume, oracle)
     journal = _Journal(run, oracle, suggestion, log_every, measure, callback)

@@ -61,6 +61,7 @@ def minimize(
         str, option("Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
     ] = "auto",
     wire: Annotated[str, option("Type in which values cross a link: f64, f32, f16, ….")] = "f64",
+    subspace: Annotated[int | None, option("Move in a public subspace of this size.")] = None,
     more: MoreOption = None,
     timeout: Annotated[float | None, option("Seconds for one query.")] = None,
     workers: Annotated[int, option("Nodes that are asked at the same time.")] = 1,
@@ -90,7 +91,7 @@ def minimize(
         **{"q": q, "eta": eta, "mu": mu, "beta": beta, "coupling": coupling},
         **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
         **{"reach": None if reach is None else _reach(reach), "method": method},
-        **{"graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
+        **{"subspace": subspace, "graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
     }
     result = _run(oracle, first, choices, more or [], out)
     report = as_report(result)

@@ -24,6 +24,7 @@ from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.rounds.guard import Guard
 from zocosmo.sim.engine import Run
+from zocosmo.subspace import in_subspace
 
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000
@@ -36,6 +37,8 @@ Fields = dict[str, tuple[Any, Any]]  # name → type and default; ... where it i
 
 _built: dict[tuple[Spec, int, Seed], Problem] = {}
 
+SUBSPACE: Fields = {"subspace": (Any, None)}
+SUBSPACE_SIZE = "subspace.size"  # in a Spec, where it is there at all
 DECAY: Fields = {"decay": (dict[str, Any], {"kind": "constant"})}
 KEYS = {
     "problem": (dict[str, Any], ...),
@@ -210,18 +213,18 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
     ]
     _check_apart(config, [where for where, *_ in settings], names)
     _check_apart(config, [where for where, _ in graphs], graph_names)
-    number, large = 0, dict[tuple[Spec, int], int]()  # dimensions of large problems, which are built once
+    number, large = 0, dict[tuple[Spec, int], Problem]()  # large problems are built once
     for (where, method, problem, _), (problem_name, method_name) in zip(settings, names, strict=True):
         for (graph_where, spec), graph_name in zip(graphs, graph_names, strict=True):
             for seed in top["seeds"]:
                 trial = Trial(number, problem, spec, method, seed, (problem_name, graph_name, method_name))
                 graph = at(config, graph_where, trial.graph_of)
                 key = problem, graph.n
-                d = large.get(key) or at(config, ("problem",), build_problem, *key, seed).d
-                if graph.n * d > LARGE:
-                    large[key] = d
+                built = large.get(key) or at(config, ("problem",), build_problem, *key, seed)
+                if graph.n * built.size > LARGE:
+                    large[key] = built
                 schedule = at(config, (*graph_where, "schedule"), settle, graph, dict(spec)["schedule"])
-                at(config, where, method.check, World(graph, d, schedule))
+                at(config, where, method.check, World(graph, built.d, schedule))
                 number += 1
                 yield trial
 
@@ -271,12 +274,34 @@ def graph_entry(spec: Spec) -> dict[str, Any]:
 
 def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict[str, Any]) -> Iterator[Spec]:
     """The study's problem with the changes of one method, written at `where`."""
-    _, fields = _pick(config, ("problem",), given, "problem", PROBLEMS)
+    _, fields = _pick(config, ("problem",), given, "problem", PROBLEMS, SUBSPACE)
     check_keys(config, where, changes, fields)
+    del fields["subspace"]
     if changes.get("kind", given["kind"]) != given["kind"]:
         raise config.fail((*where, "kind"), "a method may change parameters of the problem, not its kind")
-    for chosen in choices(config, where if changes else ("problem",), {**given, **changes}):
-        yield tuple(check_fields(config, where if changes else ("problem",), chosen, fields).items())
+    where = where if changes else ("problem",)
+    for chosen in choices(config, where, {**given, **changes}):
+        sizes = list(_sizes(config, (*where, "subspace"), chosen.pop("subspace", None)))
+        spec = tuple(check_fields(config, where, chosen, fields).items())
+        yield from (spec if size is None else (*spec, (SUBSPACE_SIZE, size)) for size in sizes)
+
+
+def _sizes(config: Config, where: Where, given: Any) -> Iterator[int | None]:
+    """Of a subspace, {size: m} or a list of m; None without one."""
+    if given is None:
+        yield None
+        return
+    check_keys(config, where, given, ("size",))
+    for chosen in choices(config, where, given):
+        yield check_fields(config, where, chosen, {"size": (int, ...)})["size"]
+
+
+def problem_entry(spec: Spec) -> dict[str, Any]:
+    """The problem of a trial as a config entry."""
+    entry = dict(spec)
+    if SUBSPACE_SIZE in entry:
+        entry["subspace"] = {"size": entry.pop(SUBSPACE_SIZE)}
+    return entry
 
 
 def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Method, dict[str, Any], str]]:
@@ -372,8 +397,11 @@ def build_problem(spec: Spec, n: int, seed: Seed) -> Problem:
     key = spec, n, seed
     if key not in _built:
         options = dict(spec)
+        size: int | None = options.pop(SUBSPACE_SIZE, None)
         problem: Problem = PROBLEMS[options.pop("kind")](n, seed, **options)
-        if n * problem.d > LARGE:
+        if size is not None:
+            problem = in_subspace(problem, size, seed)
+        if n * problem.size > LARGE:
             return problem
         if len(_built) >= MOST_BUILT:
             _built.clear()

@@ -1,7 +1,7 @@
 """A public subspace: P of shape d × m, drawn from the tape once for a whole run.
 
-P_{c,h(c)} = σ_c √(m/d) and 0 elsewhere: h(c) = π(c) mod m with the keyed permutation π of `balanced`, σ public
-signs. Each of the m columns has d/m entries, rounded down or up; docs/protocol.md gives the exact bits.
+P_{c,h(c)} = σ_c √(m/d) and 0 elsewhere, with public signs σ and h(c) = π(c) mod m, π the keyed permutation of
+`balanced`. Each of the m columns has d/m entries, rounded down or up. docs/protocol.md gives the exact bits.
 """
 
 import math

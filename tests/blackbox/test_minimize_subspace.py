@@ -14,8 +14,9 @@ from zocosmo.errors import InputError
 from zocosmo.graphs import complete, ring
 from zocosmo.methods import METHODS
 from zocosmo.problems import rosenbrock
+from zocosmo.problems.subspace import in_subspace
 from zocosmo.sim.engine import Run, Simulation
-from zocosmo.subspace import Lifting, in_subspace
+from zocosmo.subspace import Lifting
 
 D, M, N = 24, 6, 4
 X0 = np.linspace(-1.0, 1.0, D)

@@ -9,10 +9,11 @@ from zocosmo.compare.run import compare
 from zocosmo.errors import ConfigError
 from zocosmo.experiments import run as running
 from zocosmo.experiments.config import Config
-from zocosmo.experiments.plan import problem_entry, read_plan
+from zocosmo.experiments.plan import read_plan
 from zocosmo.experiments.run import make_batches, run_plan
 from zocosmo.experiments.states import STATES, read_states
-from zocosmo.subspace import SubspaceProblem
+from zocosmo.experiments.subspace import problem_entry
+from zocosmo.problems.subspace import SubspaceProblem
 
 METHODS = [
     {"kind": "cosmo", "q": 2, "eta": 0.01, "mu": 0.01, "beta": 0.5},

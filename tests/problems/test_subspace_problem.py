@@ -11,8 +11,9 @@ from zocosmo.oracle import Problem, objective
 from zocosmo.problems import PROBLEMS
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.problems.rosenbrock import rosenbrock
+from zocosmo.problems.subspace import SubspaceProblem, in_subspace
 from zocosmo.sim.engine import Run, Simulation, batch_key
-from zocosmo.subspace import LiftedState, SubspaceProblem, in_subspace
+from zocosmo.subspace import LiftedState
 
 N = 4
 INNER = [  # where m divides d, and where it does not

@@ -14,6 +14,7 @@ from zocosmo.core.tape import Seed
 from zocosmo.core.wire import WIRES, check_wire
 from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
+from zocosmo.experiments.subspace import SUBSPACE, SUBSPACE_SIZE, read_sizes
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
 from zocosmo.graphs.listed import KEYS as LISTED_KEYS
 from zocosmo.graphs.listed import Listing, settle
@@ -22,9 +23,9 @@ from zocosmo.log import fingerprint
 from zocosmo.methods import DECAYS, METHODS, Method, World
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
+from zocosmo.problems.subspace import in_subspace
 from zocosmo.rounds.guard import Guard
 from zocosmo.sim.engine import Run
-from zocosmo.subspace import in_subspace
 
 MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000
@@ -37,8 +38,6 @@ Fields = dict[str, tuple[Any, Any]]  # name → type and default; ... where it i
 
 _built: dict[tuple[Spec, int, Seed], Problem] = {}
 
-SUBSPACE: Fields = {"subspace": (Any, None)}
-SUBSPACE_SIZE = "subspace.size"  # in a Spec, where it is there at all
 DECAY: Fields = {"decay": (dict[str, Any], {"kind": "constant"})}
 KEYS = {
     "problem": (dict[str, Any], ...),
@@ -281,27 +280,9 @@ def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict
         raise config.fail((*where, "kind"), "a method may change parameters of the problem, not its kind")
     where = where if changes else ("problem",)
     for chosen in choices(config, where, {**given, **changes}):
-        sizes = list(_sizes(config, (*where, "subspace"), chosen.pop("subspace", None)))
+        sizes = list(read_sizes(config, (*where, "subspace"), chosen.pop("subspace", None)))
         spec = tuple(check_fields(config, where, chosen, fields).items())
         yield from (spec if size is None else (*spec, (SUBSPACE_SIZE, size)) for size in sizes)
-
-
-def _sizes(config: Config, where: Where, given: Any) -> Iterator[int | None]:
-    """Of a subspace, {size: m} or a list of m; None without one."""
-    if given is None:
-        yield None
-        return
-    check_keys(config, where, given, ("size",))
-    for chosen in choices(config, where, given):
-        yield check_fields(config, where, chosen, {"size": (int, ...)})["size"]
-
-
-def problem_entry(spec: Spec) -> dict[str, Any]:
-    """The problem of a trial as a config entry."""
-    entry = dict(spec)
-    if SUBSPACE_SIZE in entry:
-        entry["subspace"] = {"size": entry.pop(SUBSPACE_SIZE)}
-    return entry
 
 
 def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Method, dict[str, Any], str]]:

@@ -11,14 +11,15 @@ import yaml
 
 from zocosmo.errors import ConfigError, InputError
 from zocosmo.experiments.config import Config, Where
-from zocosmo.experiments.plan import SUBSPACE_SIZE, Plan, graph_entry, method_fields, problem_entry, read_plan
+from zocosmo.experiments.plan import Plan, graph_entry, method_fields, read_plan
+from zocosmo.experiments.subspace import SUBSPACE_SIZE, problem_entry
 from zocosmo.llm.probe import suggest_for
 from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
 from zocosmo.problems.language import LORA, ModelSetting
-from zocosmo.subspace import SubspaceProblem
+from zocosmo.problems.subspace import SubspaceProblem
 
 NAME = "finetune"  # of the default config, which is not in a file
 DEFAULTS: dict[str, Any] = {

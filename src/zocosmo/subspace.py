@@ -20,15 +20,23 @@ KEPT = 3  # supports and directions: of this round, of the next, and one to spar
 
 
 class Spread(NamedTuple):
-    """The coordinates of x that some axes of z move, ascending, and the axis of each.
+    """The coordinates of x that some axes of z move, axis by axis.
 
-    Shapes (…, 1 or n, any), or (d,) and (…, 1, d) for all of them. A coordinate of a column that is one
-    shorter than the longest may appear twice, with the same values.
+    A coordinate of a column that is one shorter than the longest appears twice, with the same values.
     """
 
-    of: Support
-    at: Support
-    column: Index
+    of: Support  # axes of z
+    at: Support  # coordinates (…, 1 or n, q · ⌈d/m⌉), not ascending; or all d
+    rows: Index | None  # (…, 1 or n, q) of the tables of all runs; None: all d
+
+
+class Tables(NamedTuple):
+    """x0 and the entries σ_c √(m/d) of P, in one type, in the order of coordinates and of columns."""
+
+    x0: Values  # (…, 1, d)
+    entries: Values
+    x0_rows: Values  # (runs · m, ⌈d/m⌉)
+    entry_rows: Values
 
 
 class Lifting:
@@ -36,17 +44,16 @@ class Lifting:
 
     def __init__(self, space: Subspace, x0: Values) -> None:
         self.space = space  # of shape (…)
-        self._x0 = np.broadcast_to(x0, (*space.lead, space.d))[..., None, :]
-        self._cast: dict[np.dtype[Any], tuple[Values, Values]] = {}
+        self._x0 = np.broadcast_to(x0, (*space.lead, space.d))
+        self._tables: dict[np.dtype[Any], Tables] = {}
         self._spreads: list[Spread] = []
         self._directions: list[tuple[Direction, Direction]] = []
 
     def lift(self, z: Values) -> Values:
         """x of states z (…, n, m), as a new array (…, n, d)."""
-        x0, entries = self._in(z.dtype)
-        x = self._by_column(z)
-        x *= entries
-        x += x0
+        tables, x = self._in(z.dtype), self._by_column(z)
+        x *= tables.entries
+        x += tables.x0
         return x
 
     def start(self, n: int, dtype: DTypeLike, *, beside: bool) -> Any:
@@ -72,34 +79,40 @@ class Lifting:
         for kept, lifted in self._directions:
             if kept is u and lifted.entries.dtype == dtype:
                 return lifted
-        spread, (_, entries) = self.spread(u), self._in(dtype)
-        signs = np.take_along_axis(_axes(u.lift(u.entries), spread.column.ndim), spread.column, axis=-1)
-        signs = signs.astype(dtype, copy=False) * _at(entries, spread)
-        lifted = Direction.unchecked(spread.at.index, self.space.d, signs, u.key)
+        spread, tables = self.spread(u), self._in(dtype)
+        if spread.rows is None:
+            nodes = u.entries.shape[-2:-1] or (1,)
+            whole = np.broadcast_to(u.lift(u.entries), (*self.space.lead, *nodes, self.space.m))
+            entries = self._by_column(whole) * tables.entries
+        else:
+            entries = _flat(u.entries[..., None] * tables.entry_rows[spread.rows])
+        lifted = Direction.unchecked(spread.at.index, self.space.d, entries.astype(dtype, copy=False), u.key)
         self._directions = [*self._directions[1 - KEPT :], (u, lifted)]
         return lifted
 
     def values(self, spread: Spread, z: Values) -> Values:
         """x on the coordinates of a spread."""
-        x0, entries = self._in(z.dtype)
-        x: Values = np.take_along_axis(z, spread.column, axis=-1)
-        x *= _at(entries, spread)
-        x += _at(x0, spread)
-        return x
+        if spread.rows is None:
+            return self.lift(z)
+        tables = self._in(z.dtype)
+        x = spread.of.restrict(z)[..., None] * tables.entry_rows[spread.rows]
+        x += tables.x0_rows[spread.rows]
+        return _flat(x)
 
     def spread(self, support: Support) -> Spread:
         """The coordinates that belong to a support of z."""
         for kept in self._spreads:
             if same_draw(kept.of, support) or kept.of.index is support.index:
                 return kept
-        space = self.space
+        space, key = self.space, support.key
         if support.q * space.wide >= space.d:  # all, as one direction without gaps
-            at = Support(np.arange(space.d), space.d)
-            found = Spread(support, at, space.column[..., None, :])
+            found = Spread(support, Support(np.arange(space.d), space.d, key=key), None)
         else:
-            index = np.sort(self._members(support.index), axis=-1)
-            at = Support(index, space.d, key=support.key, _check=False)
-            found = Spread(support, at, np.take_along_axis(space.column[..., None, :], index, axis=-1))
+            rows = _axes(support.index, len(space.lead) + 2)
+            if space.lead:
+                rows = rows + space.m * np.arange(space.lead[0])[:, None, None]
+            index = _flat(space.members.reshape(-1, space.wide)[rows])
+            found = Spread(support, Support(index, space.d, key=key, _check=False), rows)
         self._spreads = [*self._spreads[1 - KEPT :], found]
         return found
 
@@ -111,15 +124,6 @@ class Lifting:
         mean: Values = gap.sum(axis=-1).mean(axis=-1)
         return mean
 
-    def _members(self, index: Index) -> Index:
-        """The coordinates of the columns (…, 1 or n, q), in no order."""
-        space = self.space
-        index = _axes(index, len(space.lead) + 2)
-        if space.lead:
-            index = index + space.m * np.arange(space.lead[0])[:, None, None]
-        members = space.members.reshape(-1, space.wide)[index]
-        return members.reshape(*index.shape[:-1], -1)
-
     def _by_column(self, z: Values) -> Values:
         """z[h(c)] of every coordinate, as a new array."""
         column = self.space.column
@@ -130,22 +134,25 @@ class Lifting:
             x[..., k, :, :] = np.take(z[..., k, :, :], of_run, axis=-1)
         return x
 
-    def _in(self, dtype: np.dtype[Any]) -> tuple[Values, Values]:
-        """x0, and the entries σ_c √(m/d) of P, (…, 1, d), in a type."""
-        if dtype not in self._cast:
-            entries = (self.space.signs * self.space.scale)[..., None, :]
-            self._cast[dtype] = self._x0.astype(dtype), entries.astype(dtype)
-        return self._cast[dtype]
-
-
-def _at(values: Values, spread: Spread) -> Values:
-    """Values (…, 1, d) on the coordinates of a spread."""
-    index = spread.at.index
-    return values if index.ndim == 1 else np.take_along_axis(values, index, axis=-1)
+    def _in(self, dtype: np.dtype[Any]) -> Tables:
+        if dtype not in self._tables:
+            space, members = self.space, self.space.members
+            x0, entries = self._x0.astype(dtype), (space.signs * space.scale).astype(dtype)
+            by_column = (
+                np.take_along_axis(each, members.reshape(*space.lead, -1), axis=-1).reshape(-1, space.wide)
+                for each in (x0, entries)
+            )
+            self._tables[dtype] = Tables(x0[..., None, :], entries[..., None, :], *by_column)
+        return self._tables[dtype]
 
 
 def _axes(array: Values, ndim: int) -> Values:
     return array.reshape((1,) * (ndim - array.ndim) + array.shape)
+
+
+def _flat(array: Values) -> Values:
+    """The last two axes as one."""
+    return array.reshape(*array.shape[:-2], -1)
 
 
 def lifting_of(start: Values, size: int, seed: Seed) -> Lifting:

@@ -19,6 +19,7 @@ ORDER = (
     "graphs",
     "state",
     "oracle",
+    "subspace",
     "traffic",
     "channel",
     "methods",
@@ -47,7 +48,7 @@ EXCEPTIONS = {
 }
 
 OUTSIDE = {
-    **{name: {"numpy"} for name in ("state", "oracle", "traffic", "channel", "rounds", "sim")},
+    **{name: {"numpy"} for name in ("state", "oracle", "subspace", "traffic", "channel", "rounds", "sim")},
     "theory": {"numpy", "scipy", "networkx"},
     "core": {"numpy", "google_crc32c"},
     "graphs": {"numpy", "networkx"},

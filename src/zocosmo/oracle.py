@@ -6,7 +6,7 @@ what to measure. Every call an engine makes is declared here, with a default whe
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -94,7 +94,7 @@ class Oracle(ABC):
     their entries are not used. x may not be changed or kept.
     """
 
-    asynchronous: ClassVar[bool] = False  # `start` returns before the answer is known
+    asynchronous: bool = False  # `start` returns before the answer is known
 
     @abstractmethod
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values: ...
@@ -154,8 +154,9 @@ class Problem(Oracle):
     n: int
     d: int
 
-    overheard: ClassVar[bool] = False  # charge a lone node as if one peer listened
-    has_note: ClassVar[bool] = False  # `note` says something between checkpoints
+    overheard: bool = False  # charge a lone node as if one peer listened
+    in_place: bool = False  # the state is a thing such as a model, not a vector
+    has_note: bool = False  # `note` says something between checkpoints
 
     @property
     @abstractmethod
@@ -171,6 +172,11 @@ class Problem(Oracle):
     def structure(self) -> tuple[Any, ...]:
         """What problems must share, besides type and size, to be stacked."""
         return ()
+
+    @property
+    def size(self) -> int:
+        """Numbers that a node holds: d, or more where states are a view of something larger."""
+        return self.d
 
     # Opening
 
@@ -207,8 +213,20 @@ class Problem(Oracle):
         x, middle = np.asarray(x, np.float64), centre()
         extra = {name: each.mean(axis=-1) for name, each in self.at_centre(middle).items()}
         value, local = extra.pop("objective"), self.local(x).mean(axis=-1)
-        apart = disagreement(x, middle)
-        return Measured(value, local, apart, norm(middle), {**extra, **self.report(middle)})
+        apart, length = self.disagreement(x, middle), self.norm(middle)
+        return Measured(value, local, apart, length, {**extra, **self.report(middle)})
+
+    def disagreement(self, x: Values, centre: Values) -> Values:
+        """mean_i ‖x_i − x̄‖² for each run, of states of all nodes."""
+        return disagreement(x, centre)
+
+    def norm(self, centre: Values) -> Values:
+        """‖x̄‖ for each run."""
+        return norm(centre)
+
+    def vectors(self, x: Values) -> Values:
+        """The vectors that states (…, n, d) stand for: themselves, unless d counts the axes of a subspace."""
+        return x
 
     def at_centre(self, centre: Values) -> Arrays:
         """`measures` with every node at one shared point of each run, (…, d)."""

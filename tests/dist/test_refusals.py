@@ -62,6 +62,10 @@ OTHERS = {  # by name: another config, or hash of the code, and what must be sai
         changed(problem={**json.loads(TEXT)["problem"], "sigma": 0.5}),
         "parameters.problem.sigma: rank 0 has 0.25, rank 1 0.5",
     ),
+    "subspace": (
+        changed(problem={**json.loads(TEXT)["problem"], "subspace": {"size": 6}}),
+        "d: rank 0 has 12, rank 1 6; parameters.problem.subspace.size: rank 0 has absent, rank 1 6",
+    ),
     "rounds": (changed(rounds=6), "parameters.rounds: rank 0 has 4, rank 1 6"),
     "log_every": (changed(log_every=1), "parameters.log_every: rank 0 has 2, rank 1 1"),
     "trials": (changed(seeds=[7, 8]), "trials: rank 0 has 1, rank 1 has 2"),

@@ -20,6 +20,7 @@ from zocosmo.blackbox import calls
 from zocosmo.blackbox.calls import TooLate, brief, said, within
 from zocosmo.errors import InputError, OracleError, check_whole
 from zocosmo.oracle import Arrays, Mask, Oracle, Problem, Query, Values
+from zocosmo.subspace import Lifting
 
 NUMBER = "return one finite number"
 
@@ -283,6 +284,20 @@ class Answered(UserOracle):
         """x is passed without a copy: an oracle may neither modify nor keep it."""
         ask = partial(self.oracle, x, t, active=active)
         return self.checked(Asked(None, t, where).answers(ask, x.shape[:-1]), t, where, active)
+
+
+class Lifted(UserOracle):
+    """An oracle asked at z, of a subspace, that answers at x."""
+
+    def __init__(self, oracle: Oracle, lifting: Lifting, n: int) -> None:
+        super().__init__(n)
+        self.oracle, self.lifting = oracle, lifting
+
+    def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
+        x = self.lifting.lift(x)
+        if isinstance(self.oracle, UserOracle):
+            return self.oracle.ask(x, t, where, active=active)
+        return self.oracle(x, t, active=active)
 
 
 def as_oracle(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import broadcast_to, finfo
 from numpy.typing import ArrayLike
 
-from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes, is_number
+from zocosmo.blackbox.functions import Lifted, UserOracle, as_oracle, as_start, count_nodes, is_number
 from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.blackbox.suggest import Suggestion, as_reach, q_reason, suggest, suggest_only_q, suggest_q
 from zocosmo.core.tape import Seed
@@ -20,6 +20,7 @@ from zocosmo.methods import METHODS
 from zocosmo.methods.base import SPELT, Method, World, as_fields, check_number
 from zocosmo.methods.mezo import Alone
 from zocosmo.oracle import Oracle, Problem, objective
+from zocosmo.subspace import lifting_of
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -49,6 +50,7 @@ def minimize(
     step: str | None = None,
     schedule: Chosen = "auto",
     wire: str = "f64",
+    subspace: int | None = None,
     vectorized: bool = False,
     keyed: bool = False,
     timeout: float | None = None,
@@ -70,7 +72,9 @@ def minimize(
     come from `suggest`, whose probes go as far as `reach`: see `result.suggestion`; its queries are counted.
     `options` are further fields of the method, such as coupling. `directions` sign vectors share a support,
     with `signs` independent or orthogonal and slopes from `sides` 1 or 2; "auto" leaves them to `suggest`.
-    With `step` normalised, eta is about the length of a step and must be given.
+    With `step` normalised, eta is about the length of a step and must be given. `subspace` is the
+    size of a public subspace around x0, the same at all nodes, in which the run moves; q, eta and mu are then
+    those of its axes.
 
     `resume` takes the `snapshot` of an earlier result and continues that run to the same bits: pass the same
     arguments, with method=result.method. Losses with `state_dict` and `load_state_dict` have their memory in
@@ -91,17 +95,21 @@ def minimize(
     n = count_nodes(fun, x0, graph.n if isinstance(graph, Graph) else None, n)
     _check_limits(rounds, budget_bits, n, METHODS.get(method) if isinstance(method, str) else type(method))
     start = as_start(x0, n)
-    as_reach(reach, start)
-    world = World(as_graph(graph, n), start.shape[-1], schedule)
+    far, inside = as_reach(reach, start), None if subspace is None else lifting_of(start, subspace, seed)
+    world = World(as_graph(graph, n), start.shape[-1] if inside is None else inside.space.m, schedule)
     oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
     if resume is not None and not isinstance(method, Method):
         raise InputError(f"resume needs the method of the earlier run, got {method!r}; pass result.method")
     several = {"directions": directions, "signs": signs, "sides": sides, "step": step}
     given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **several, **options}
     probe = partial(suggest, oracle, start, n=n, seed=seed, wire=wire, reach=reach)
+    if inside is not None:
+        lifted, z = Lifted(oracle, inside, n), inside.start(n, float, beside=False)
+        probe = partial(suggest, lifted, z, n=n, seed=seed, wire=wire, reach=far / inside.space.scale)
     admit = oracle.admit if isinstance(oracle, Problem) else None
     chosen, suggestion = complete_method(method, given, world, wire, probe, admit)
-    run = Optimizer(x0, graph=world.graph, method=chosen, seed=seed, schedule=schedule, wire=wire)
+    about: dict[str, Any] = {"seed": seed, "schedule": schedule, "wire": wire, "subspace": subspace}
+    run = Optimizer(x0, graph=world.graph, method=chosen, **about)
     if resume is not None:
         run.restore(resume, oracle)
     journal = _Journal(run, oracle, suggestion, log_every, measure, callback)

@@ -28,6 +28,7 @@ from zocosmo.oracle import (
 )
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.driver import Rounds
+from zocosmo.subspace import lifting_of
 
 
 class Ask(NamedTuple):
@@ -46,6 +47,8 @@ class Optimizer:
     """One run of a method over a graph, all nodes in memory; the caller supplies the losses.
 
     Either `ask` for points and `tell` their losses, or let `advance` query an oracle: the bits are the same.
+    `subspace` is the size of a public subspace around x0 in which the run moves; points and states have d
+    coordinates all the same.
 
     >>> from zocosmo.graphs import ring
     >>> from zocosmo.methods import Cosmo
@@ -66,8 +69,12 @@ class Optimizer:
         schedule: Chosen = "auto",
         wire: str = "f64",
         dtype: DTypeLike = np.float64,
+        subspace: int | None = None,
     ) -> None:
         start = as_start(x0, graph.n).astype(dtype)
+        self.lifting = None if subspace is None else lifting_of(start, subspace, seed)
+        if self.lifting is not None:
+            start = self.lifting.start(graph.n, dtype, beside=method.on_supports)
         self.world = World(graph, start.shape[-1], schedule)
         method.check(self.world)
         self.graph, self.method = graph, method
@@ -110,21 +117,22 @@ class Optimizer:
     @property
     def x(self) -> Values:
         """The states of all nodes, (n, d), as a copy."""
-        x: Values = self._state.x.copy()
-        return x
+        x = np.array(self._state.x)
+        return x if self.lifting is None else self.lifting.lift(x)
 
     @property
     def mean(self) -> Values:
         """x̄, the average over the network, (d,)."""
         with np.errstate(all="ignore"):
             mean: Values = self.method.model(self._state)
-        return mean
+            return mean if self.lifting is None else self.lifting.lift_one(mean)
 
     @property
     def disagreement(self) -> float:
         """mean_i ‖x_i − x̄‖²"""
         with np.errstate(all="ignore"):
-            return float(disagreement(self._state.x.astype(np.float64, copy=False), self.mean))
+            x, mean = np.asarray(self._state.x, np.float64), self.method.model(self._state)
+            return float(disagreement(x, mean) if self.lifting is None else self.lifting.apart(x, mean))
 
     @property
     def bits(self) -> Bits:
@@ -138,7 +146,7 @@ class Optimizer:
 
     def is_finite(self, *, everywhere: bool = True) -> bool:
         """Whether all states are finite; else only the coordinates last asked along are checked, in O(q)."""
-        x = self._state.x
+        x = np.asarray(self._state.x)
         if not everywhere and self._touched is not None:
             return bool(np.isfinite(self._touched.restrict(x)).all())
         if self.method.server and not np.isfinite(self.mean).all():
@@ -272,18 +280,19 @@ class Optimizer:
         rehearsal = self._rehearsal
         rehearsal.drop()
         if rehearsal.state is None or self.method.histories:
-            parts = (None if part is None else part.copy() for part in self._state)
+            parts = (None if part is None else np.array(part) for part in self._state)
             rehearsal.state = type(self._state)(*parts)
         rehearsal.t = self.t
         rehearsal.channel.ledger(self.method.codec).counts[...] = 0
         return rehearsal
 
     def _pending(self) -> Query:
-        """The next query, along one direction."""
+        """The next query, along one direction; of x, in a subspace too."""
         query = self._rounds.ask()
         assert query is not None
         self._of = len(query.directions)
-        return query._replace(directions=query.directions[len(self._told) :][:1])
+        query = query._replace(directions=query.directions[len(self._told) :][:1])
+        return query if self.lifting is None else self.lifting.query(query)
 
     def _answer(self, slope: Values) -> None:
         """Take the slope along one direction; the step continues once the query has all its slopes."""

@@ -13,6 +13,7 @@ from zocosmo.checks.laws import Cycle, cycle_of
 from zocosmo.core.tape import Tape
 from zocosmo.core.wires import WIRES
 from zocosmo.experiments.plan import Plan, Trial
+from zocosmo.experiments.subspace import SUBSPACE_SIZE
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import EdgeLocal, World
 from zocosmo.methods.base import Sparse
@@ -55,7 +56,8 @@ class Case:
         self.on_matchings = isinstance(self.method, EdgeLocal)
         self.is_uniform = isinstance(self.method, Sparse) and self.rule == "uniform"  # fresh every round
         self.value_bits = WIRES[plan.wire].charged.bits
-        self.problem_kind = str(dict(trial.problem)["kind"])
+        spec = dict(trial.problem)
+        self.problem_kind = f"{spec['kind']}{' in a subspace' * (SUBSPACE_SIZE in spec)}"
         self.radius: float | None = None  # two rows need it, and it takes a second
 
     @cached_property

@@ -65,6 +65,7 @@ def minimize(
         str, option("Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
     ] = "auto",
     wire: Annotated[str, option("Type in which values cross a link: f64, f32, f16, ….")] = "f64",
+    subspace: Annotated[int | None, option("Move in a public subspace of this size.")] = None,
     more: MoreOption = None,
     timeout: Annotated[float | None, option("Seconds for one query.")] = None,
     workers: Annotated[int, option("Nodes that are asked at the same time.")] = 1,
@@ -96,7 +97,7 @@ def minimize(
         **{"directions": _directions(directions), "signs": signs, "sides": sides, "step": step},
         **{"rounds": rounds, "budget_bits": budget, "log_every": log_every, "wire": wire},
         **{"reach": reaches[0] if reaches and len(reaches) == 1 else reaches, "method": method},
-        **{"graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
+        **{"subspace": subspace, "graph": web, "seed": tape_seed, "schedule": _schedule(schedule)},
     }
     result = _run(oracle, first, choices, more or [], out)
     report = as_report(result)

@@ -43,8 +43,12 @@ def balanced_support(tape: Tape, t: Ids, *ids: Ids, d: int, q: int) -> Support:
             f"rounds of {size} and of {sizes.max()} coordinates do not fit one array; draw them separately"
         )
     points = start[..., None] + np.arange(size, dtype=np.uint64)
-    block = _drawn(coins, points, d) if d <= MAX_DRAWN else permute(points, coins.words(2), d)
-    return Support(np.sort(block.view(np.int64), axis=-1), d)
+    return Support(np.sort(permuted(coins, points, d).view(np.int64), axis=-1), d)
+
+
+def permuted(coins: Coins, points: Words, d: int) -> Words:
+    """π(points) for the permutation π of [d] that each stream gives; points has shape (…, any)."""
+    return _drawn(coins, points, d) if d <= MAX_DRAWN else permute(points, coins.words(2), d)
 
 
 def _drawn(coins: Coins, points: Words, d: int) -> Words:

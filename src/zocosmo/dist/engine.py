@@ -10,7 +10,7 @@ from zocosmo.core.payload import Bits
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.errors import InputError
 from zocosmo.methods.base import Method
-from zocosmo.oracle import Measured, disagreement, norm
+from zocosmo.oracle import Measured
 from zocosmo.rounds.checkpoint import Bill, Checkpoint
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.driver import MeasuredRounds
@@ -89,5 +89,6 @@ class Host(MeasuredRounds):
     ) -> Checkpoint:
         value, local = columns.pop("objective"), columns.pop("local")
         extra = columns | self.problem.report(centre)
-        found = Measured(value, local, disagreement(x, centre), norm(centre), extra)
+        apart, length = self.problem.disagreement(x, centre), self.problem.norm(centre)
+        found = Measured(value, local, apart, length, extra)
         return self.judge(found, self.bill(counted))

@@ -18,7 +18,7 @@ from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import LogRows, Progress, Tick
 from zocosmo.log import Log
 from zocosmo.methods.edge_local import EdgeLocal, EdgeLocalDraw
-from zocosmo.oracle import Measured, disagreement, norm, objective
+from zocosmo.oracle import Measured, objective
 from zocosmo.rounds.checkpoint import Checkpoint, make_checkpoint
 from zocosmo.sim.engine import Run, stack
 
@@ -130,7 +130,8 @@ class IdleStudy(Study):
             if found:
                 last |= {node: counted for node, (_, counted) in found.items()}  # lost nodes stay counted
                 rows.take(self._measured(t, found, np.stack(list(last.values())), host, run))
-                states["trial-0"] = np.stack([found[node][0] for node in sorted(found)])
+                posted = np.stack([found[node][0] for node in sorted(found)]).astype(self.plan.dtype)
+                states["trial-0"] = run.problem.vectors(posted)
         log = self._write(folder, logs, [rows.columns()], states if self.options.states else {})
         self.job.finish([rank for rank in range(1, self.job.world) if self.job.has(f"done/{rank}")])
         self.checkpoints.clear()
@@ -182,8 +183,8 @@ class IdleStudy(Study):
         measured = Measured(
             objective(whole, centre),
             some.local(x).mean(axis=-1),
-            disagreement(x, centre),
-            norm(centre),
+            whole.disagreement(x, centre),
+            whole.norm(centre),
             {**whole.report(centre), "living": np.array([len(found)])},
         )
         alive, diverged = np.array([True]), np.array([False])

@@ -149,7 +149,7 @@ class Study:
                 self.tick(Progress(trial.number, host.t * run.graph.n, rows.best, rows.bits))
             if host.t % self.every == 0 and host.alive.all():
                 self._save(Position(trial.number, host.t), host, rows, states)
-        return rows, states
+        return rows, None if states is None else run.problem.vectors(states.astype(plan.dtype))
 
     def _host(self, trial: Trial, run: Run, *, connect: bool = True) -> Host:
         wire, dtype = trial.method.wire_for(self.plan.wire, self.plan.dtype), self.plan.dtype

@@ -14,6 +14,7 @@ from zocosmo.core.tape import Seed
 from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
+from zocosmo.experiments.subspace import SUBSPACE, SUBSPACE_SIZE, read_sizes
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
 from zocosmo.graphs.listed import KEYS as LISTED_KEYS
 from zocosmo.graphs.listed import Listing, settle
@@ -23,6 +24,7 @@ from zocosmo.methods import DECAYS, METHODS, Method, World
 from zocosmo.methods.base import SPELT, as_config, as_fields
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
+from zocosmo.problems.subspace import in_subspace
 from zocosmo.rounds.guard import Guard
 from zocosmo.sim.engine import Run
 from zocosmo.traffic import Link
@@ -246,7 +248,7 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
     ]
     _check_apart(config, [where for where, *_ in settings], names)
     _check_apart(config, [where for where, _ in graphs], graph_names)
-    number, large = 0, dict[tuple[Spec, int], int]()  # dimensions of large problems, which are built once
+    number, large = 0, dict[tuple[Spec, int], Problem]()  # large problems are built once
     admitted: set[tuple[Spec, int]] = set()
     for (where, method, problem, _), (problem_name, method_name) in zip(settings, names, strict=True):
         for (graph_where, spec), graph_name in zip(graphs, graph_names, strict=True):
@@ -254,17 +256,14 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
                 trial = Trial(number, problem, spec, method, seed, (problem_name, graph_name, method_name))
                 graph = at(config, graph_where, trial.graph_of)
                 key = problem, graph.n
-                d = large.get(key)
-                if d is None:
-                    built = at(config, ("problem",), build_problem, *key, seed)
-                    d = built.d
-                    if key not in admitted:
-                        _admit(config, built, [each for each in settings if each[2] == problem])
-                        admitted.add(key)
-                if graph.n * d > LARGE:
-                    large[key] = d
+                built = large.get(key) or at(config, ("problem",), build_problem, *key, seed)
+                if key not in admitted:
+                    _admit(config, built, [each for each in settings if each[2] == problem])
+                    admitted.add(key)
+                if graph.n * built.size > LARGE:
+                    large[key] = built
                 schedule = at(config, (*graph_where, "schedule"), settle, graph, dict(spec)["schedule"])
-                at(config, where, method.check, World(graph, d, schedule))
+                at(config, where, method.check, World(graph, built.d, schedule))
                 at(config, where, method.wire_for, top["wire"], top["dtype"])
                 number += 1
                 yield trial
@@ -314,12 +313,16 @@ def graph_entry(spec: Spec) -> dict[str, Any]:
 
 def _problems(config: Config, where: Where, given: dict[str, Any], changes: dict[str, Any]) -> Iterator[Spec]:
     """The study's problem with the changes of one method, written at `where`."""
-    _, fields = _pick(config, ("problem",), given, "problem", PROBLEMS)
+    _, fields = _pick(config, ("problem",), given, "problem", PROBLEMS, SUBSPACE)
     check_keys(config, where, changes, fields)
+    del fields["subspace"]
     if changes.get("kind", given["kind"]) != given["kind"]:
         raise config.fail((*where, "kind"), "a method may change parameters of the problem, not its kind")
-    for chosen in choices(config, where if changes else ("problem",), {**given, **changes}):
-        yield tuple(check_fields(config, where if changes else ("problem",), chosen, fields).items())
+    where = where if changes else ("problem",)
+    for chosen in choices(config, where, {**given, **changes}):
+        sizes = list(read_sizes(config, (*where, "subspace"), chosen.pop("subspace", None)))
+        spec = tuple(check_fields(config, where, chosen, fields).items())
+        yield from (spec if size is None else (*spec, (SUBSPACE_SIZE, size)) for size in sizes)
 
 
 def _methods(config: Config, where: Where, given: Any) -> Iterator[tuple[Where, Method, dict[str, Any], str]]:
@@ -417,8 +420,11 @@ def build_problem(spec: Spec, n: int, seed: Seed) -> Problem:
     key = spec, n, seed
     if key not in _built:
         options = dict(spec)
+        size: int | None = options.pop(SUBSPACE_SIZE, None)
         problem: Problem = PROBLEMS[options.pop("kind")](n, seed, **options)
-        if n * problem.d > LARGE:
+        if size is not None:
+            problem = in_subspace(problem, size, seed)
+        if n * problem.size > LARGE:
             return problem
         if len(_built) >= MOST_BUILT:
             _built.clear()

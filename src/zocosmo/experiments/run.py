@@ -108,10 +108,11 @@ def make_batches(plan: Plan) -> Iterator[list[Trial]]:
     for trial in plan.trials:
         kind = trial.problem, trial.graph_of().n
         if kind not in shapes:
-            shapes[kind] = problem_key(trial.run().problem)
+            problem = trial.run().problem
+            shapes[kind] = *problem_key(problem), problem.size
         groups.setdefault((method_key(trial.method, plan.dtype), shapes[kind]), []).append(trial)
-    for (_, (_, n, d, *_)), group in groups.items():
-        most = dict(group[0].problem).get("together") or max(1, BATCH_VALUES // (n * d))
+    for (_, (_, n, *_, size)), group in groups.items():
+        most = dict(group[0].problem).get("together") or max(1, BATCH_VALUES // (n * size))
         paths: dict[Any, list[Trial]] = {}
         for trial in group:  # the same updates under another codec are the same path
             paths.setdefault(trial.path, []).append(trial)

@@ -126,6 +126,7 @@ class FullModel(LanguageModel):
     subject: Whole
     notes_visits = False  # the state has them
     overheard = True
+    in_place = True
 
     @classmethod
     def build(cls, subject: Subject, n: int, seed: Seed) -> Self:

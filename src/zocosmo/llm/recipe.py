@@ -12,6 +12,7 @@ import yaml
 from zocosmo.errors import ConfigError, InputError
 from zocosmo.experiments.config import Config, Where
 from zocosmo.experiments.plan import Plan, graph_entry, method_fields, read_plan
+from zocosmo.experiments.subspace import SUBSPACE_SIZE, problem_entry
 from zocosmo.llm.probe import suggest_for
 from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.select import Q, suggest_q
@@ -19,6 +20,7 @@ from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
 from zocosmo.methods.base import as_config
 from zocosmo.problems.language import LORA, ModelSetting
+from zocosmo.problems.subspace import SubspaceProblem
 
 NAME = "finetune"  # of the default config, which is not in a file
 DEFAULTS: dict[str, Any] = {
@@ -137,6 +139,7 @@ def subject_of(plan: Plan) -> Subject:
     if (chosen := dict(trial.problem)["coordinates"]) != LORA:
         raise InputError(f"finetune trains adapters, not coordinates {chosen!r}; use zocosmo run for those")
     problem: Any = trial.run().problem
+    problem = problem.inner if isinstance(problem, SubspaceProblem) else problem
     return open_subject(problem.subject.setting)
 
 
@@ -145,6 +148,9 @@ def _settle(config: Config, name: str, say: Say | None) -> Plan:
     plan = read_plan(config, name)
     if (count := len(plan.trials)) != 1:
         raise config.fail((), f"finetune runs one trial, and the config has {count}; use zocosmo run")
+    if lacking and SUBSPACE_SIZE in dict(plan.trials[0].problem):
+        missing = ", ".join(lacking)
+        raise config.fail(("methods", 0), f"{missing} cannot be suggested in a subspace; give them")
     if "q" in lacking:
         plan = _changed(plan, config, {"q": suggest_q(subject_of(plan).d)})
     tried = "eta" in lacking and _is_tried(plan)
@@ -184,6 +190,7 @@ def in_words(plan: Plan, d: int, *, is_probed: bool = False) -> str:
     """A plan of one trial in one line, without η and μ if they are still to be probed."""
     trial = plan.trials[0]
     about, graph, method = dict(trial.problem), dict(trial.graph), trial.method
+    d = about.get(SUBSPACE_SIZE, d)
     size = f"q = {q} of d = {d}" if (q := method.settings.get("q")) else f"d = {d}"
     step = "eta and mu from the probe" if is_probed else f"eta = {method.eta:.3g}, mu = {method.mu:.3g}"
     return (
@@ -197,7 +204,7 @@ def resolved(plan: Plan) -> dict[str, Any]:
     trial = plan.trials[0]
     decay: Any = trial.method.decay
     settled = {"decay": {"kind": decay.kind, **dataclasses.asdict(decay)}}
-    problem, graph = dict(trial.problem), graph_entry(trial.graph)
+    problem, graph = problem_entry(trial.problem), graph_entry(trial.graph)
     sections = {
         "problem": {"kind": problem["kind"], **problem},
         "graphs": [{"kind": graph["kind"], **graph}],

@@ -112,7 +112,7 @@ class Simulation(MeasuredRounds):
         x = np.array(self.state.x)
         for run, kept in self.frozen.items():
             x[run] = kept
-        return x
+        return self.problem.vectors(x)
 
     def checkpoint(self) -> Checkpoint:
         """Measure all runs, and freeze those that diverged."""

@@ -1,0 +1,52 @@
+"""Runs in a public subspace over processes: the simulator's log and states, byte for byte."""
+
+import signal
+
+import numpy as np
+
+from dist.jobs import BOTH, Disturbed, differences, newest, wait_for, write_config
+from dist.plans import ONE_EACH, QUADRATIC, case, config, graphs
+from dist.test_equal import compare
+from zocosmo.experiments.plan import load_plan
+from zocosmo.experiments.run import run_plan
+from zocosmo.log import read_log
+
+RAGGED = {**QUADRATIC, "d": 50, "subspace": {"size": 12}}  # 12 does not divide 50
+EVEN = {"kind": "logistic", "data": "digits", "batch": 8, "subspace": {"size": 26}}  # 26 divides 650
+RING = {"kind": "ring", "n": 2}
+
+
+def test_processes_compute_what_the_simulator_does(tmp_path):
+    compare(
+        tmp_path,
+        3,
+        [
+            case("ragged", tmp_path, config(ONE_EACH, graphs(5, ["ring"]), problem=RAGGED)),
+            case("float32", tmp_path, config(ONE_EACH, graphs(3), problem=RAGGED, wire=("f32", "float32"))),
+            case("even", tmp_path, config(ONE_EACH, graphs(3, ["path"]), problem=EVEN, rounds=6)),
+        ],
+    )
+
+
+def test_a_job_that_was_killed_goes_on_to_the_simulators_bits(tmp_path):
+    written, out = write_config(tmp_path, RING, problem=RAGGED, rounds=300, log_every=50), tmp_path / "out"
+    with Disturbed(tmp_path, 2, written, "--out", out, "--checkpoint-every", 25) as job:
+        job.start()
+        wait_for(lambda: newest(out, 1) >= (0, 50))
+        job.send(1)
+        assert job.wait(60)[1] == -signal.SIGKILL, job.said()
+        job.start(1)
+        assert job.wait(120) == [0, 0], job.said()
+    assert list(differences(written, out, tmp_path / "simulated")) == []
+
+
+def test_peers_that_would_go_on_alone_measure_x_too(tmp_path):
+    written = write_config(tmp_path, RING, methods=BOTH[1:], problem=RAGGED, on_lost_peer="idle")
+    out, columns = tmp_path / "out", ["objective", "local", "disagreement", "bits"]
+    with Disturbed(tmp_path, 2, written, "--out", out) as job:
+        job.start()
+        assert job.wait(120) == [0, 0], job.said()
+    simulated = run_plan(load_plan(written), tmp_path / "simulated", states=True)
+    assert read_log(out / "log.parquet").rows[columns].equals(simulated.rows[columns])
+    with np.load(out / "states.npz") as ours, np.load(tmp_path / "simulated/states.npz") as theirs:
+        assert ours["trial-0"].tobytes() == theirs["trial-0"].tobytes()

@@ -30,6 +30,7 @@ class Query(NamedTuple):
     directions: tuple[Direction, ...]
     mu: float
     active: Mask | None = None  # (…, n); None: all
+    sides: int = 2  # 1: slopes are [f(x + μu) − f(x)] / μ, and f(x) is asked once, first
 
     @property
     def u(self) -> Direction:
@@ -43,13 +44,15 @@ class Query(NamedTuple):
         return (self._replace(directions=(u,)) for u in self.directions)
 
     def points(self) -> tuple[Values, Values]:
-        """x + μu and x − μu, as new arrays."""
+        """x + μu and x − μu, or x for one side, as new arrays."""
         here, shift = self.u.restrict(self.x), self.shift()
-        return self.u.put(self.x, here + shift), self.u.put(self.x, here - shift)
+        other = here if self.sides == 1 else here - shift
+        return self.u.put(self.x, here + shift), self.u.put(self.x, other)
 
     def slope(self, f_plus: Values, f_minus: Values) -> Values:
-        """[f(x + μu) − f(x − μu)] / 2μ, shape (…, n, 1), in the type of the states."""
-        slope: Values = ((f_plus - f_minus)[..., None] / (2 * self.mu)).astype(self.x.dtype, copy=False)
+        """[f(x + μu) − f(x − μu)] / 2μ, or [f(x + μu) − f(x)] / μ: (…, n, 1), in the type of the states."""
+        apart = self.sides * self.mu
+        slope: Values = ((f_plus - f_minus)[..., None] / apart).astype(self.x.dtype, copy=False)
         return slope
 
     def shift(self) -> Values:
@@ -59,7 +62,7 @@ class Query(NamedTuple):
 
     def evaluations(self) -> int:
         """Loss evaluations at each active node."""
-        return 2 * len(self.directions)
+        return 2 * len(self.directions) if self.sides == 2 else len(self.directions) + 1
 
 
 class Measured(NamedTuple):
@@ -204,24 +207,41 @@ class Problem(Oracle):
 
 
 def both_sides(query: Query, ask: Callable[[Any], Answer]) -> tuple[Answer, Answer]:
-    """What `ask` returns for the state at x + μu, then at x − μu.
+    """What `ask` returns for the state at x + μu, then at x − μu, or at x for one side.
 
     q entries are shifted in place, and put back to the bit.
     """
     loan, shift = lend(query.x, query.u), query.shift()
     try:
-        return ask(loan.put(loan.values + shift)), ask(loan.put(loan.values - shift))
+        plus = ask(loan.put(loan.values + shift))
+        return plus, ask(loan.put(loan.values if query.sides == 1 else loan.values - shift))
+    finally:
+        loan.put_back()
+
+
+def one_side(query: Query, ask: Callable[[Any], Answer]) -> Answer:
+    """What `ask` returns for the state at x + μu; q entries are shifted in place, and put back to the bit."""
+    loan = lend(query.x, query.u)
+    try:
+        return ask(loan.put(loan.values + query.shift()))
     finally:
         loan.put_back()
 
 
 def ask_slopes(oracle: Callable[..., Values], query: Query, t: int) -> Values:
-    """The slopes of a query, from two calls of the oracle for each direction, one after the other."""
+    """The slopes of a query, from two calls of the oracle for each direction, one after the other.
+
+    With one side it is one call for each, after one at x.
+    """
 
     def ask(x: Any) -> Values:
         return oracle(x, t, active=query.active).copy()  # an oracle may reuse one array for its answers
 
-    slopes = [one.slope(*both_sides(one, ask)) for one in query.each()]
+    if query.sides == 1:
+        here = ask(query.x)
+        slopes = [one.slope(one_side(one, ask), here) for one in query.each()]
+    else:
+        slopes = [one.slope(*both_sides(one, ask)) for one in query.each()]
     return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=-1)
 
 

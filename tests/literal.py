@@ -372,15 +372,13 @@ class TreeSum(Node):
     def move(self, t):
         P, self.heard_from = range(self.perturbations), {}
         self.z, every = [self.public.signs(t, p, q=self.d) for p in P], np.arange(self.d)
-        if self.sides == 1:
-            s = self.forward_slopes(t, self.z)
-        else:
-            s = [self.slope(t, every, z) for z in self.z]
+        s = self.forward_slopes(t, self.z) if self.sides == 1 else [self.slope(t, every, z) for z in self.z]
         self.floats = t == 0 or self.bits == 32
         self.scale = 0.0
         if not self.floats:
             exponent = math.frexp(4.0 * math.sqrt(self.square))[1]
-            self.scale = max(math.ldexp(1.0, exponent - (self.bits - 1)), 2.0**-60)
+            least = 2.0**-60
+            self.scale = max(math.ldexp(1.0, exponent - (self.bits - 1)), least) if self.square else least
             r = public_dither(self.public.tape, "tree dither", t, self.i, size=len(s))
             s = [math.floor(float(one) / self.scale + shift) for one, shift in zip(s, r, strict=True)]
         self.own = s

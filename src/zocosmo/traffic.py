@@ -46,7 +46,7 @@ class Traffic:
         self._by_route: dict[Route, Index] = {}
 
     def routed(self, kind: MessageKind, over: Route = "links") -> None:
-        """One message from every node: over its links, relayed over a spanning tree, flooded, or summed there."""
+        """One message from every node: over its links, relayed over a tree, summed there, or flooded."""
         if over == "sum":
             kind = kind._replace(of=kind.size)  # scalars, never coordinates, even where there are d of them
         self._routed[kind, over] += 1

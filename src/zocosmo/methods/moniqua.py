@@ -13,7 +13,17 @@ from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.slots import Slot, slots
-from zocosmo.methods.base import Draw, Method, Rounds, State, Step, Values, World, check_number, own_directions
+from zocosmo.methods.base import (
+    Draw,
+    Method,
+    Rounds,
+    State,
+    Step,
+    Values,
+    World,
+    check_number,
+    own_directions,
+)
 from zocosmo.methods.compressors import dither, folded
 from zocosmo.oracle import Query, estimate
 
@@ -33,9 +43,9 @@ class Moniqua(Method):
         x_i⁺  = x_i + γ Σ_j w_ij (x̂_j|i − x̂_i) − η ĝ_i
 
     Each node estimates ĝ at x along its own dense direction. k_i modulo 2^b crosses, and no further vector is
-    kept. Rounding is to the nearest point of a grid that public dither r shifts alike for all, so equal
-    states differ by nothing. A copy is right while |x_i − x_j| ≤ θ in every coordinate. As in the authors'
-    bound θ goes with the step: θ_t = `theta` η_t. γ < 1 is their slack matrix, which one bit needs.
+    kept. Rounding is to the nearest point of a grid that public dither r shifts alike for all nodes, so those
+    that agree stay as they are. A copy is right while |x_i − x_j| ≤ θ in every coordinate; beyond that it is
+    read wrong without notice. γ < 1 is the authors' slack matrix, γW + (1 − γ)I, which one or two bits need.
     """
 
     kind: ClassVar[str] = "moniqua"
@@ -46,7 +56,7 @@ class Moniqua(Method):
         "gamma": partial(check_number, least=0, most=1),
     }
 
-    theta: float = 1.0
+    theta: float = 1.0  # θ, a bound on |x_i − x_j|∞
     gamma: float = 1.0
     bits: int = 2
 
@@ -62,10 +72,10 @@ class Moniqua(Method):
         x = state.x
         slope = yield Query(x, (draw.u,), self.mu)
         g = estimate(draw.u, slope)
-        scale = 2 * self.theta / (2.0**self.bits - 1)
+        scale = 2 * self.theta / (2.0**self.bits - 1)  # Δ
         at = x / scale + draw.dither
         k = np.floor(at)
-        channel.mix(k.astype(x.dtype), price=self.codec)  # the bill
+        channel.mix(k.astype(x.dtype), price=self.codec)  # bills the residues: no wire rounds an integer
         moved = differences(k, at - 0.5, self.bits, channel)
         x += ((self.gamma * scale) * moved).astype(x.dtype)
         x -= self.eta_at(t) * g

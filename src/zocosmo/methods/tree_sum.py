@@ -1,6 +1,5 @@
 """Scalars summed over a spanning tree: DeComFL without a server, at a few bits a scalar."""
 
-import os
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
@@ -9,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
-from zocosmo.core.normals import normals
 from zocosmo.core.price import MOST_RESIDUE_BITS
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Tape
@@ -21,8 +19,8 @@ from zocosmo.oracle import Query
 from zocosmo.traffic import breadth_first, distances
 
 FLOAT_BITS = 32  # `bits` of scalars that cross as values of the wire
-KEEP = float(os.environ.get("KEEP", "0.9"))  # of the mean square of totals, from round to round
-REACH = float(os.environ.get("REACH", "4.0"))  # root mean squares of a total that are read right
+KEEP = 0.9  # of the mean square of totals, from round to round
+REACH = 4.0  # root mean squares of a total that are read right
 LEAST = 2.0**-60  # a scale
 
 Index = NDArray[np.int64]
@@ -99,26 +97,22 @@ class TreeSum(Method):
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> TreeSumDraw:
         t, P, d = np.asarray(t)[..., None], self.perturbations, world.d
-        if os.environ.get("GAUSS"):
-            z = normals(tape[..., None, None], "normal", t[..., None], np.arange(P)[:, None], size=d)
-        else:
-            z = draw_signs(tape[..., None, None], t[..., None], np.arange(P)[:, None], q=d)
+        z = draw_signs(tape[..., None, None], t[..., None], np.arange(P)[:, None], q=d)
         r = dither(tape[..., None], "tree dither", t, np.arange(world.graph.n), size=P)
         return TreeSumDraw(Direction(np.arange(d), d, z), r)
 
     def step(self, t: int, state: TreeSumState, draw: TreeSumDraw, channel: Channel) -> Step:
         (x, square), P = state, self.perturbations
         s = yield Query(x, tuple(draw.one(p) for p in range(P)), self.mu, sides=self.sides)
-        rate, z = self.eta_at(t) / (x.shape[-2] * P), draw.u.entries.swapaxes(-3, -2)
-        scale = scale_of(square, self.bits) if self.wraps and t else np.zeros_like(square)
+        n, scale = x.shape[-2], scale_of(square, self.bits) if self.wraps and t else np.zeros_like(square)
         if self.wraps and t:
             total = self._wrapped(s, scale, draw.dither, channel)
         else:
-            words = -(-FLOAT_BITS // self.bits)
-            channel.everyone(s.repeat(words, axis=-1), over="sum")  # bills them
+            channel.everyone(s.repeat(-(-FLOAT_BITS // self.bits), axis=-1), over="sum")  # bills them
             total = tree_total(s, channel)
-        x -= rate * weighted_sum(total.astype(x.dtype, copy=False), z)
-        seen = mean_square(total, x.shape[-2] * scale * scale / 12)
+        z = draw.u.entries.swapaxes(-3, -2)
+        x -= (self.eta_at(t) / (n * P)) * weighted_sum(total.astype(x.dtype, copy=False), z)
+        seen = mean_square(total, n * scale * scale / 12)
         return TreeSumState(x, KEEP * square + (1 - KEEP) * seen if t else seen)
 
     def _wrapped(self, s: Values, scale: Values, r: Values, channel: Channel) -> Values:
@@ -132,13 +126,14 @@ class TreeSum(Method):
 
 
 def scale_of(square: Values, bits: int) -> Values:
-    """Δ: the least power of two with 2^(b−1) Δ above `REACH` root mean squares.
+    """Δ: the least power of two, from `LEAST` on, with 2^(b−1) Δ above `REACH` root mean squares.
 
     >>> scale_of(np.array([1.0, 0.9]), 5).tolist()
     [0.5, 0.25]
     """
     _, exponent = np.frexp(REACH * np.sqrt(square))
-    return np.maximum(np.ldexp(1.0, exponent - (bits - 1)), LEAST)
+    scale = np.ldexp(1.0, exponent - (bits - 1))
+    return np.where(square > 0, np.maximum(scale, LEAST), LEAST)
 
 
 def mean_square(total: Values, noise: Values) -> Values:
@@ -152,8 +147,7 @@ def mean_square(total: Values, noise: Values) -> Values:
 
 
 def tree_total(s: Values, channel: Channel) -> Values:
-    """Σ_i s_i, (…, 1, P), as the root has it and all read it: a node adds what its children send, in the order
-    in which they come last in the search."""
+    """Σ_i s_i, (…, 1, P), as all nodes read it: a node adds what its children send, the last one first."""
     runs, values = np.arange(len(channel.graphs)), s.reshape(len(channel.graphs), *s.shape[-2:]).copy()
     order, parents = spanning_trees(channel.graphs)
     for k in range(s.shape[-2] - 1, 0, -1):
@@ -164,7 +158,7 @@ def tree_total(s: Values, channel: Channel) -> Values:
 
 @lru_cache(maxsize=64)
 def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
-    """Of each graph, (runs, n): nodes in the order of a breadth-first search from node 0; the parent of each."""
+    """Of each graph: nodes in the order of a breadth-first search from node 0, and parents by node."""
     trees = [breadth_first(graph, 0) for graph in graphs]
     parents: list[Any] = [[tree[i] for i in range(len(tree))] for tree in trees]
     return np.array([list(tree) for tree in trees]), np.array(parents)

@@ -134,6 +134,8 @@ class Node:
         names = "q eta mu beta passes coupling psi gamma period sides step_rule"
         for name in names.split():
             setattr(self, name, public.method.get(name))
+        for name in ("perturbations", "bits", "sides", "theta", "directions"):
+            setattr(self, name, public.method.get(name))
 
     def slope(self, t, index, eps):
         """[f(x + μu; ξ) − f(x − μu; ξ)] / 2μ, the difference and the quotient in double"""
@@ -143,6 +145,13 @@ class Node:
         self.queries += 2
         f_plus, f_minus = float(self.query(self.i, plus, t)), float(self.query(self.i, minus, t))
         return self.x.dtype.type((f_plus - f_minus) / (2 * self.mu))
+
+    def forward_slopes(self, t, directions):
+        """[f(x + μu; ξ) − f(x; ξ)] / μ along each of several dense directions; f(x; ξ) is asked once."""
+        mu, here = self.x.dtype.type(self.mu), float(self.query(self.i, self.x.copy(), t))
+        self.queries += 1 + len(directions)
+        there = [float(self.query(self.i, self.x + mu * eps, t)) for eps in directions]
+        return [self.x.dtype.type((f - here) / self.mu) for f in there]
 
     def momentum(self, t, index, eps):
         """m on S after this round's estimate   [eq:optional_subspace_momentum]"""
@@ -426,6 +435,154 @@ class Flood(Node):
         self.x = self.x - (self.eta / self.n) * total
 
 
+class Residues(NamedTuple):
+    """Integers modulo 2^b, written two bytes each and charged b bits each."""
+
+    width: int
+
+    def bits(self, d, q, value):
+        return Bits(values=self.width * q).padded()
+
+    def pack(self, receiver, k):
+        return Sent(receiver, self, len(k), np.array(k, "<u2").tobytes())
+
+
+def public_dither(tape, label, *ids, size):
+    """Odd multiples of 2⁻¹⁷, a 16-bit word of the tape each."""
+    data = tape.coins(label, *ids).bytes(2 * size).tobytes()
+    return [(2 * int.from_bytes(data[2 * k : 2 * k + 2], "little") + 1) / 2**17 for k in range(size)]
+
+
+class TreeSum(Node):
+    """The same directions for all; sums modulo 2^b go up the tree and the root's come down."""
+
+    def __init__(self, i, public, query, x):
+        super().__init__(i, public, query, x)
+        peers, self.square = tree_peers(public.graph), 0.0
+        towards, queue = {0: None}, [0]
+        for j in queue:
+            below = [k for k in peers[j] if k not in towards]
+            towards |= dict.fromkeys(below, j)
+            queue += below
+        self.parent, self.children = towards[i], [j for j in peers[i] if towards[j] == i]
+
+    def move(self, t):
+        P, self.heard_from = range(self.perturbations), {}
+        self.z, every = [self.public.signs(t, p, q=self.d) for p in P], np.arange(self.d)
+        s = self.forward_slopes(t, self.z) if self.sides == 1 else [self.slope(t, every, z) for z in self.z]
+        self.floats = t == 0 or self.bits == 32
+        self.scale = 0.0
+        if not self.floats:
+            exponent = math.frexp(4.0 * math.sqrt(self.square))[1]
+            least = 2.0**-60
+            self.scale = max(math.ldexp(1.0, exponent - (self.bits - 1)), least) if self.square else least
+            r = public_dither(self.public.tape, "tree dither", t, self.i, size=len(s))
+            s = [math.floor(float(one) / self.scale + shift) for one, shift in zip(s, r, strict=True)]
+        self.own = s
+        self.send_up()
+
+    def send_up(self):
+        if set(self.heard_from) < set(self.children):
+            return
+        self.sum = list(self.own)
+        for j in sorted(self.children, reverse=True):
+            self.sum = [a + b for a, b in zip(self.sum, self.heard_from[j], strict=True)]
+        if self.parent is None:
+            self.spread(self.pack(0, self.sum).data)
+        else:
+            self.out = [self.pack(self.parent, self.sum)]
+
+    def pack(self, receiver, values):
+        if not self.floats:
+            return Residues(self.bits).pack(receiver, [k % 2**self.bits for k in values])
+        carried, P = self.public.wire.carried, len(values)
+        message = Message(carried.round(np.array(values, self.x.dtype)))
+        data = CODECS["values"].encode(message, d=P, value=carried)
+        if self.bits == 32:
+            return Sent(receiver, CODECS["values"], P, data)
+        return Sent(receiver, Residues(self.bits), P * -(-32 // self.bits), data)
+
+    def unpack(self, data):
+        if not self.floats:
+            return np.frombuffer(data, "<u2").tolist()
+        message = CODECS["values"].decode(
+            data, d=self.perturbations, q=self.perturbations, value=self.public.wire.carried
+        )
+        return list(message.values.astype(self.x.dtype))
+
+    def receive(self, t, inbox):
+        for j, data in inbox:
+            if j == self.parent:
+                self.spread(data)
+            else:
+                self.heard_from[j] = self.unpack(data)
+                self.send_up()
+
+    def spread(self, data):
+        self.total = self.unpack(data)
+        self.out += [self.pack(j, self.total)._replace(data=data) for j in self.children]
+
+    def finish(self, t):
+        if not self.floats:
+            self.total = [self.scale * k for k in self.nearest(t)]
+        P, n = self.perturbations, self.n
+        step = sum((self.x.dtype.type(T) * z for T, z in zip(self.total[1:], self.z[1:], strict=True)),
+                   self.x.dtype.type(self.total[0]) * self.z[0])  # fmt: skip
+        self.x = self.x - (self.eta / (n * P)) * step
+        seen = sum(float(T) * float(T) for T in self.total) / P
+        seen = max(seen - n * self.scale * self.scale / 12, seen / 4)
+        self.square = 0.9 * self.square + (1 - 0.9) * seen if t else seen
+
+    def nearest(self, t):
+        """Each K + N/2 − Σ r, in [−2^(b−1), 2^(b−1)): numbers of few bits, so that nothing rounds."""
+        half, P = 2 ** (self.bits - 1), self.perturbations
+        r = [public_dither(self.public.tape, "tree dither", t, j, size=P) for j in range(self.n)]
+        shifts = [self.n / 2 - sum(own[p] for own in r) for p in range(P)]
+        return [(k + shift + half) % (2 * half) - half for k, shift in zip(self.total, shifts, strict=True)]
+
+
+class Moniqua(Node):
+    """States modulo B in b bits; the receiver takes the copy that is nearest to its own state."""
+
+    def move(self, t):
+        eps = self.public.signs(t, self.i, q=self.d)
+        self.g = self.slope(t, np.arange(self.d), eps) * eps
+        self.delta = 2 * self.theta / (2**self.bits - 1)
+        r = public_dither(self.public.tape, "moniqua", t, size=self.d)
+        self.at = [float(x) / self.delta + shift for x, shift in zip(self.x, r, strict=True)]
+        self.k = [math.floor(each) for each in self.at]
+        residues = [k % 2**self.bits for k in self.k]
+        self.moved = [0.0] * self.d
+        self.out = [Residues(self.bits).pack(j, residues) for j in self.peers]
+
+    def receive(self, t, inbox):
+        for j, data in sorted(inbox):
+            for c, residue in enumerate(np.frombuffer(data, "<u2").tolist()):
+                whole, here = 2**self.bits, self.at[c] - 0.5
+                copy = residue + whole * math.floor((here - residue) / whole + 0.5)
+                self.moved[c] += metropolis(self.public.graph).matrix()[self.i, j] * (copy - self.k[c])
+
+    def finish(self, t):
+        moved = (self.gamma * self.delta) * np.array(self.moved)
+        self.x = (self.x + moved.astype(self.x.dtype)) - self.eta * self.g
+
+
+class Fzoo(Node):
+    """Alone: K one-sided slopes, over their standard deviation."""
+
+    def move(self, t):
+        K, dtype = self.directions, self.x.dtype.type
+        u = [self.public.signs(t, self.i, k, q=self.d) for k in range(K)]
+        s = self.forward_slopes(t, u)
+        mean = sum(s, dtype(0)) / dtype(K)
+        square = sum(((one - mean) * (one - mean) for one in s), dtype(0)) / dtype(K - 1)
+        if square > 0:
+            weights = [one / (dtype(K) * np.sqrt(square)) for one in s]
+            self.x = self.x - self.eta * sum(
+                (w * z for w, z in zip(weights[1:], u[1:], strict=True)), weights[0] * u[0]
+            )
+
+
 def tree_peers(graph):
     """Each node's peers in the breadth-first spanning tree of node 0, ascending."""
     peers, queue = {0: []}, [0]
@@ -465,6 +622,9 @@ KINDS = {
     "com_dszo": ComDszo,
     "marina_type": MarinaType,
     "flood": Flood,
+    "tree_sum": TreeSum,
+    "moniqua": Moniqua,
+    "fzoo": Fzoo,
 }
 
 

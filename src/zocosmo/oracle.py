@@ -249,13 +249,14 @@ class Problem(Oracle):
 
 
 def both_sides(query: Query, ask: Callable[[Any], Answer]) -> tuple[Answer, Answer]:
-    """What `ask` returns for the state at x + μu, then at x − μu.
+    """What `ask` returns for the state at x + μu, then at x − μu, or at x for one side.
 
     q entries are shifted in place, and put back to the bit.
     """
     loan, shift = lend(query.x, query.u), query.shift()
     try:
-        return ask(loan.put(loan.values + shift)), ask(loan.put(loan.values - shift))
+        plus = ask(loan.put(loan.values + shift))
+        return plus, ask(loan.put(loan.values if query.sides == 1 else loan.values - shift))
     finally:
         loan.put_back()
 

@@ -17,7 +17,7 @@ MOST_WAITING = 64  # matchings that are kept before they are counted
 
 Index = NDArray[np.int64]
 Link = tuple[int, int]
-Route = Literal["links", "tree", "flood"]
+Route = Literal["links", "tree", "flood", "sum"]
 
 
 class MessageKind(NamedTuple):
@@ -48,7 +48,9 @@ class Traffic:
         self._by_route: dict[Route, Index] = {}
 
     def routed(self, kind: MessageKind, over: Route = "links") -> None:
-        """One message from every node: over its links, relayed over a spanning tree, or flooded."""
+        """One message from every node: over its links, relayed over a tree, summed there, or flooded."""
+        if over == "sum":
+            kind = kind._replace(of=kind.size)  # scalars, never coordinates, even where there are d of them
         self._routed[kind, over] += 1
 
     def paired(self, kind: MessageKind, partners: Partners) -> None:
@@ -138,6 +140,17 @@ def tree_messages(graph: Graph) -> dict[Link, int]:
     return out
 
 
+def sum_messages(graph: Graph) -> dict[Link, int]:
+    """One message on each link of node 0's breadth-first tree: sums go up, the total comes down.
+
+    >>> from zocosmo.graphs.graph import path
+    >>> sum_messages(path(3))
+    {(1, 0): 1, (0, 1): 1, (2, 1): 1, (1, 2): 1}
+    """
+    tree = list(breadth_first(graph, 0).items())[1:]
+    return {link: 1 for child, parent in tree for link in ((child, parent), (parent, child))}
+
+
 def flood_hops(graph: Graph) -> Iterator[list[tuple[Link, int]]]:
     """By stage, the links and the sources of the messages they carry, when every node floods one.
 
@@ -191,4 +204,5 @@ ROUTES: dict[Route, Callable[[Graph], Mapping[Link, int]]] = {
     "links": lambda graph: dict.fromkeys(graph.links, 1),
     "tree": tree_messages,
     "flood": flood_messages,
+    "sum": sum_messages,
 }

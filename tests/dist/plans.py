@@ -44,10 +44,9 @@ ONE_EACH = [
 ]
 TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
 APART = {each["kind"] for each in (*EVERY, *TO_ALL)} | {
-    "mezo",
-    "sparse_mezo",
-    "subzero",
-}  # these send nothing
+    *("mezo", "sparse_mezo", "subzero", "fzoo"),  # these send nothing
+    *("tree_sum", "moniqua"),  # these have prices and no bytes
+}
 NEW = [  # methods of peers that no line above names, with what they take of q
     {"kind": kind, **{key: value for key, value in SPARSE.items() if key in {f.name for f in fields(method)}}}
     for kind, method in METHODS.items()

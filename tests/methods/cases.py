@@ -42,6 +42,7 @@ OWN_BILLS = {  # not one price times messages: a test of their own holds them to
 ASKED = {  # of a node in five rounds, where it is not two a round
     "meerkat": 2 * 64 + 4 * 2,
     "marina": 2 * 2 + 4 * 8,  # the coins of this seed refresh in round 0 alone
+    "fzoo": 5 * (8 + 1),  # one side
 }
 GRAPHS = {"complete": complete(4), "ring": ring(4), "random": erdos_renyi(6, 0.5, 3)}
 PLACES = [
@@ -50,7 +51,10 @@ PLACES = [
     for graph in GRAPHS
     if not (name == "marina_type" and graph != "complete")  # refuses all others
 ]
-OWN = {"marina": {"refresh": 0.25, "directions": 2}}  # parameters that others know under the same name
+OWN = {  # parameters that others know under the same name, or that must fit the problem
+    "marina": {"refresh": 0.25, "directions": 2},
+    "moniqua": {"theta": 1536.0, "gamma": 1.0},  # holds whatever states a test starts from; Δ = 1024
+}
 
 
 def small(name, **changes):

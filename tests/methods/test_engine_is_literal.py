@@ -28,6 +28,14 @@ CASES = [
     ("com_dszo", {"codec": "delta", "q": 3}),
     ("marina_type", {"beta": 0.5}),
     ("flood", {}),
+    ("tree_sum", {}),
+    ("tree_sum", {"bits": 3, "perturbations": 3}),
+    ("tree_sum", {"bits": 32, "perturbations": 2, "sides": 1}),
+    ("moniqua", {"theta": 0.01, "gamma": 0.75}),
+    ("moniqua", {"theta": 0.5, "bits": 1}),
+    ("moniqua", {"theta": 1.5, "bits": 8}),
+    ("fzoo", {}),
+    ("fzoo", {"directions": 3}),
 ]
 SEVERAL = [
     ("cosmo", {"directions": 3, "q": 4}),

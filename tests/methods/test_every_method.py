@@ -76,7 +76,7 @@ def test_a_lossy_wire_keeps_the_average(name, wire):
 
     n = 4 nodes, at most 4 additions each of numbers below 2: errors below 4 · 4 · 2^-53 · 2 a round.
     """
-    simulation = Simulation([small_run(name, eta=0.0)], wire=wire)
+    simulation = Simulation([small_run(name, eta=0.0, theta=3.0)], wire=wire)
     x = np.linspace(-1, 1, 24).reshape(1, 4, 6)
     simulation.state = simulation.method.init(x.copy())
     for _ in range(3):

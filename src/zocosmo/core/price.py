@@ -14,6 +14,7 @@ from zocosmo.core.support import check_size
 from zocosmo.core.values import F32, ValueType
 
 Price = Callable[[int, int, ValueType], Bits]
+MOST_RESIDUE_BITS = 16
 
 
 def entropy(d: int, q: int, value: ValueType = F32) -> Bits:
@@ -56,7 +57,17 @@ def level(d: int, q: int, value: ValueType = F32) -> Bits:
     return Bits(values=q * LEVEL.bits)
 
 
+def residues(bits: int) -> Price:
+    """The price of q integers modulo 2^b, b bits each
+
+    >>> residues(4)(128, 3, F32)
+    Bits(values=12, indices=0, control=0, framing=4)
+    """
+    return lambda d, q, value: Bits(values=bits * q).padded()
+
+
 PRICES: dict[str, Price] = {
     **{name: codec.bits for name, codec in CODECS.items()},
     **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs, level)},
+    **{f"residues{bits}": residues(bits) for bits in range(1, MOST_RESIDUE_BITS + 1)},
 }

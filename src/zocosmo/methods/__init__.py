@@ -12,16 +12,19 @@ from zocosmo.methods.ef21 import Ef21
 from zocosmo.methods.fedkseed import FedKSeed
 from zocosmo.methods.feedsign import FeedSign
 from zocosmo.methods.flood import Flood
+from zocosmo.methods.fzoo import Fzoo
 from zocosmo.methods.marina import Marina
 from zocosmo.methods.marina_type import MarinaType
 from zocosmo.methods.meerkat import Meerkat
 from zocosmo.methods.mezo import Mezo
+from zocosmo.methods.moniqua import Moniqua
 from zocosmo.methods.perm_k import PermK
 from zocosmo.methods.rand_k import RandK
 from zocosmo.methods.seedflood import SeedFlood
 from zocosmo.methods.sparse_mezo import SparseMezo
 from zocosmo.methods.subcge import Subcge
 from zocosmo.methods.subzero import Subzero
+from zocosmo.methods.tree_sum import TreeSum
 
 METHODS: dict[str, type[Method]] = {
     "cosmo": Cosmo,
@@ -33,7 +36,10 @@ METHODS: dict[str, type[Method]] = {
     "flood": Flood,
     "seedflood": SeedFlood,
     "subcge": Subcge,
+    "tree_sum": TreeSum,
+    "moniqua": Moniqua,
     "mezo": Mezo,
+    "fzoo": Fzoo,
     "sparse_mezo": SparseMezo,
     "subzero": Subzero,
     "decomfl": DeComFL,
@@ -60,11 +66,13 @@ __all__ = [
     "FedKSeed",
     "FeedSign",
     "Flood",
+    "Fzoo",
     "Marina",
     "MarinaType",
     "Meerkat",
     "Method",
     "Mezo",
+    "Moniqua",
     "PermK",
     "RandK",
     "SeedFlood",
@@ -72,5 +80,6 @@ __all__ = [
     "State",
     "Subcge",
     "Subzero",
+    "TreeSum",
     "World",
 ]

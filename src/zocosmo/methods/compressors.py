@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.core.tape import Ids, Tape
+
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 
@@ -83,3 +85,18 @@ def union(index: Index, d: int) -> NDArray[np.bool_]:
     named = np.zeros((*flat.shape[:-1], d), bool)
     np.put_along_axis(named, flat, True, axis=-1)
     return named
+
+
+def dither(tape: Tape, label: str, *ids: Ids, size: int) -> NDArray[np.float64]:
+    """`size` public numbers of each stream, (…, size): odd multiples of 2⁻¹⁷ between 0 and 1, mean 1/2.
+
+    Sums of fewer than 2³⁶ of them are exact in any order.
+    """
+    words = tape.coins(label, *ids).bytes(2 * size).view("<u2")
+    return (2.0 * words + 1.0) * 2.0**-17
+
+
+def folded(k: Values, bits: int) -> Values:
+    """The number of k + 2^b ℤ that lies in [−2^(b−1), 2^(b−1)); exact where k has a few fractional bits."""
+    half = 2.0 ** (bits - 1)
+    return np.mod(k + half, 2 * half) - half

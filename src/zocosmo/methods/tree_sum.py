@@ -1,0 +1,164 @@
+"""Scalars summed over a spanning tree: DeComFL without a server, at a few bits a scalar."""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zocosmo.channel import Channel
+from zocosmo.core.price import MOST_RESIDUE_BITS
+from zocosmo.core.support import Direction, draw_signs
+from zocosmo.core.tape import Tape
+from zocosmo.errors import InputError, check_whole
+from zocosmo.graphs.graph import Graph
+from zocosmo.methods.base import COUNT, Draw, Method, Rounds, Step, Values, World
+from zocosmo.methods.compressors import dither, folded, weighted_sum
+from zocosmo.oracle import Query
+from zocosmo.traffic import breadth_first, distances
+
+FLOAT_BITS = 32  # `bits` of scalars that cross as values of the wire
+KEEP = 0.9  # of the mean square of totals, from round to round
+REACH = 4.0  # root mean squares of a total that are read right
+LEAST = 2.0**-60  # a scale
+
+Index = NDArray[np.int64]
+
+
+class TreeSumState(NamedTuple):
+    x: Values  # (…, n, d), alike where nodes start alike
+    square: Values  # (…, 1, 1) running mean square of totals, which every node knows
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSumDraw(Draw):
+    """`u` holds the P directions, (…, P, 1, d)."""
+
+    dither: NDArray[np.float64]  # (…, n, P) r_ip of all nodes
+
+
+def check_bits(what: str, bits: int) -> None:
+    """Raise InputError unless scalars may cross in so many bits."""
+    if bits != FLOAT_BITS:
+        try:
+            check_whole(what, bits, 2, MOST_RESIDUE_BITS)
+        except InputError as error:
+            raise InputError(f"{error}; {FLOAT_BITS} sends values of the wire") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSum(Method):
+    """Scalars summed over a spanning tree: all nodes ask along the same P directions and stay alike
+
+        s_ip = slope of f_i along z_p at x
+        k_ip = ⌊s_ip/Δ + r_ip⌋                 K_p ≡ Σ_i k_ip  modulo 2^b
+        T_p  = Δ (K_p + N/2 − Σ_i r_ip)        the copy of K_p with T_p in [−2^(b−1) Δ, 2^(b−1) Δ)
+        x⁺   = x − (η/NP) Σ_p T_p z_p
+
+    Every node sends the sum of its subtree to its parent in the breadth-first tree of node 0, and the root's
+    sums come down again: b bits a direction on every link of the tree, since sums wrap. Only the total has to
+    fit, however much the nodes differ. r is public dither, so T_p − Σ_i s_ip is a sum of N independent
+    uniforms of ±Δ/2 if it fits, whatever the slopes are. Δ is a power of two that all nodes
+    compute from earlier totals: 2^(b−1) Δ is at least 4 root mean squares. A total that is larger comes out
+    wrong, at every node alike, and widens Δ. Round 0 sends values of 32 bits, each in ⌈32/b⌉ words; with b =
+    32 every round does.
+    """
+
+    kind: ClassVar[str] = "tree_sum"
+    codecs: ClassVar[tuple[str, ...]] = ("residues5",)  # those of `bits`
+    limits: ClassVar = {
+        "perturbations": COUNT,
+        "bits": check_bits,
+        "sides": partial(check_whole, least=1, most=2),
+    }
+
+    perturbations: int = 1
+    bits: int = 5
+    sides: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codecs", (f"residues{self.bits}" if self.wraps else "values",))
+        super().__post_init__()
+
+    @property
+    def wraps(self) -> bool:
+        """Whether integers cross, and not values of the wire."""
+        return self.bits != FLOAT_BITS
+
+    def init(self, x: Values) -> TreeSumState:
+        return TreeSumState(x, np.zeros((*x.shape[:-2], 1, 1)))
+
+    def size(self, t: int, d: int) -> int:
+        return self.perturbations * d
+
+    def stages(self, world: World) -> int:
+        return 2 * int(distances(world.graph)[0].max())  # to the root and back
+
+    def draw(self, world: World, tape: Tape, t: Rounds) -> TreeSumDraw:
+        t, P, d = np.asarray(t)[..., None], self.perturbations, world.d
+        z = draw_signs(tape[..., None, None], t[..., None], np.arange(P)[:, None], q=d)
+        r = dither(tape[..., None], "tree dither", t, np.arange(world.graph.n), size=P)
+        return TreeSumDraw(Direction(np.arange(d), d, z), r)
+
+    def step(self, t: int, state: TreeSumState, draw: TreeSumDraw, channel: Channel) -> Step:
+        (x, square), P = state, self.perturbations
+        s = yield Query(x, tuple(draw.one(p) for p in range(P)), self.mu, sides=self.sides)
+        n, scale = x.shape[-2], scale_of(square, self.bits) if self.wraps and t else np.zeros_like(square)
+        if self.wraps and t:
+            total = self._wrapped(s, scale, draw.dither, channel)
+        else:
+            channel.everyone(s.repeat(-(-FLOAT_BITS // self.bits), axis=-1), over="sum")  # bills them
+            total = tree_total(s, channel)
+        z = draw.u.entries.swapaxes(-3, -2)
+        x -= (self.eta_at(t) / (n * P)) * weighted_sum(total.astype(x.dtype, copy=False), z)
+        seen = mean_square(total, n * scale * scale / 12)
+        return TreeSumState(x, KEEP * square + (1 - KEEP) * seen if t else seen)
+
+    def _wrapped(self, s: Values, scale: Values, r: Values, channel: Channel) -> Values:
+        """T of every direction, (…, 1, P), from integers of b bits."""
+        whole = 2.0**self.bits
+        k = np.mod(np.floor(s / scale + r), whole)
+        channel.everyone(k.astype(s.dtype), over="sum")  # bills them: no wire rounds an integer
+        total = np.mod(k.sum(axis=-2, keepdims=True), whole)
+        offset = r.shape[-2] / 2 - r.sum(axis=-2, keepdims=True)
+        return scale * folded(total + offset, self.bits)
+
+
+def scale_of(square: Values, bits: int) -> Values:
+    """Δ: the least power of two, from `LEAST` on, with 2^(b−1) Δ above `REACH` root mean squares.
+
+    >>> scale_of(np.array([1.0, 0.9]), 5).tolist()
+    [0.5, 0.25]
+    """
+    _, exponent = np.frexp(REACH * np.sqrt(square))
+    scale = np.ldexp(1.0, exponent - (bits - 1))
+    return np.where(square > 0, np.maximum(scale, LEAST), LEAST)
+
+
+def mean_square(total: Values, noise: Values) -> Values:
+    """mean_p T_p² less what dither adds to it, but at least a quarter of it: (…, 1, 1) of (…, 1, P)."""
+    square = np.zeros((*total.shape[:-1], 1))
+    for p in range(total.shape[-1]):
+        one = total[..., p : p + 1].astype(np.float64)
+        square += one * one
+    square /= total.shape[-1]
+    return np.maximum(square - noise, square / 4)
+
+
+def tree_total(s: Values, channel: Channel) -> Values:
+    """Σ_i s_i, (…, 1, P), as all nodes read it: a node adds what its children send, the last one first."""
+    runs, values = np.arange(len(channel.graphs)), s.reshape(len(channel.graphs), *s.shape[-2:]).copy()
+    order, parents = spanning_trees(channel.graphs)
+    for k in range(s.shape[-2] - 1, 0, -1):
+        child = order[:, k]
+        values[runs, parents[runs, child]] += channel.as_read(values[runs, child][:, None])[:, 0]
+    return channel.as_read(values[:, :1]).reshape(*s.shape[:-2], 1, s.shape[-1])
+
+
+@lru_cache(maxsize=64)
+def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
+    """Of each graph: nodes in the order of a breadth-first search from node 0, and parents by node."""
+    trees = [breadth_first(graph, 0) for graph in graphs]
+    parents: list[Any] = [[tree[i] for i in range(len(tree))] for tree in trees]
+    return np.array([list(tree) for tree in trees]), np.array(parents)

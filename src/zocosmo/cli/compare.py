@@ -59,13 +59,12 @@ def compare_command(
 
 def show(results: Sequence["ContestResult"], folder: Path, fmt: str, *, settings: bool) -> None:
     """Print all tables, then the files they are in."""
-    from zocosmo.compare.run import FIGURES, grids
-    from zocosmo.compare.winners import winners_grid
+    from zocosmo.compare.run import FIGURES, grids, winners
     from zocosmo.report.tables import render_grid
 
     for result in results:
         for name, grid in grids(result):
             if settings or name != "settings":
                 print(render_grid(grid, fmt))
-    print(render_grid(winners_grid(results), fmt))
+    print(render_grid(winners(results), fmt))
     print(f"{folder}: tables of each problem, winners.md, settings.csv, cells.csv, {', '.join(FIGURES)}")

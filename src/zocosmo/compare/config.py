@@ -1,8 +1,9 @@
 """Reads comparisons from YAML; errors name the line, and every pilot is checked before anything runs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from zocosmo.compare.contest import Candidate, Comparison, Contest
 from zocosmo.compare.grid import candidates, check_mu, wrong
@@ -16,15 +17,18 @@ BY_PROBLEM: dict[str, tuple[Any, Any]] = {  # one value for all problems, or a m
     "log_every": (int | None, None),
     "budgets": (list[int], ...),
     "queries": (int | None, None),
+    "most_queries": (int | None, None),
     "mu": (float | None, None),
 }
 AS_IN_PLANS = ("checkpoints", "wire", "dtype", "diverged_above", "guard")
 KEYS: dict[str, tuple[Any, Any]] = {
     "problems": (dict[str, dict[str, Any]], ...),
-    "graph": (dict[str, Any], ...),
+    "graph": (dict[str, Any] | None, None),
+    "graphs": (dict[str, dict[str, Any]] | None, None),
     "methods": (list[dict[str, Any]], ...),
     "seeds": (list[int | str], ...),
     "tune": (dict[str, Any], ...),
+    "growth": (float | None, None),
     **{key: (Any, default) for key, (_, default) in BY_PROBLEM.items()},
     **{key: PLAN_KEYS[key] for key in AS_IN_PLANS},
 }
@@ -33,6 +37,7 @@ TUNE_KEYS: dict[str, tuple[Any, Any]] = {
     "settings": (int, ...),
     "eta": (Any, ...),
     "by": (str | None, None),  # the metric that chooses; None: the problem's
+    "at": (Literal["largest", "each"], "largest"),  # budgets at which settings are chosen
 }
 MOST_SETTINGS = 10_000
 
@@ -53,8 +58,12 @@ def read_comparison(config: Config, name: str) -> Comparison:
             raise config.fail((key,), f"{key} is empty; list at least one")
     seeds = at(config, ("seeds",), spread_seeds, top["seeds"])
     tune = _tune(config, top["tune"], seeds)
-    refuse_lists(config, ("graph",), top["graph"])
-    contests = tuple(_contest(config, name, top, tune, problem) for problem in top["problems"])
+    check_growth(config, top)
+    contests = tuple(
+        _contest(config, name, top, tune, problem, graph)
+        for problem in top["problems"]
+        for graph in graph_names(config, top)
+    )
     for contest in contests:
         contest.pilot(tune["seeds"])
     return Comparison(name, contests, tuple(seeds), tuple(tune["seeds"]), tune["settings"])
@@ -74,37 +83,111 @@ def _tune(config: Config, given: dict[str, Any], seeds: Sequence[Any]) -> dict[s
     return tune
 
 
+def graph_names(config: Config, top: Mapping[str, Any]) -> list[str]:
+    """The names of the graphs; one graph has no name."""
+    if (top["graph"] is None) == (not top["graphs"]):
+        raise config.fail(
+            ("graphs",), "give one graph, or graphs by name: graphs: {ring: {kind: ring, n: 8}}"
+        )
+    if top["graph"] is not None:
+        refuse_lists(config, ("graph",), top["graph"])
+        return [""]
+    for name, spec in top["graphs"].items():
+        _check_name(config, ("graphs", name), "graphs", name)
+        refuse_lists(config, ("graphs", name), spec)
+    return list(top["graphs"])
+
+
 def _contest(
-    config: Config, name: str, top: Mapping[str, Any], tune: dict[str, Any], problem: str
+    config: Config, name: str, top: Mapping[str, Any], tune: dict[str, Any], problem: str, graph: str
 ) -> Contest:
     where: Where = ("problems", problem)
     names, spec = list(top["problems"]), dict(top["problems"][problem])
-    if not problem or not all(c.isalnum() or c in "-_ " for c in problem):
-        raise config.fail(where, f"names of problems may have letters, digits, - and _, got {problem!r}")
+    _check_name(config, where, "problems", problem)
     refuse_lists(config, where, spec)
     metric = spec.pop("metric", "objective")
     check_fields(config, where, {"metric": metric}, {"metric": (str, ...)})
     own = {
         key: by_problem(config, (key,), top[key], BY_PROBLEM[key][0], problem, names) for key in BY_PROBLEM
     }
-    budgets, queries, mu = (own.pop(key) for key in ("budgets", "queries", "mu"))
-    if not budgets:
-        reason = f"budgets of {problem} are empty; give at least one, in bits per node"
-        raise config.fail(("budgets", problem), reason)
-    for key, number in (*(("budgets", bits) for bits in budgets), ("queries", queries)):
-        if number is not None:
-            at(config, (key, problem), check_whole, f"{key} of {problem}", number, 1)
-    if mu is not None:
-        check_mu(config, problem, mu)
-    given = {key: value for key, value in own.items() if value is not None}
-    passed = {key: top[key] for key in AS_IN_PLANS if (key,) in config.lines}
-    base = {"problem": spec, "graphs": [top["graph"]], "budgets": sorted(set(budgets)), **given, **passed}
+    _check_limits(config, problem, own)
+    budgets, queries, most, mu = (own.pop(key) for key in ("budgets", "queries", "most_queries", "mu"))
     etas = by_problem(config, ("tune", "eta"), tune["eta"], list[float], problem, names)
     settings = tune["settings"]
     found = tuple(candidates(config, top["methods"], problem, names, mu=mu, eta=etas, settings=settings))
     _check_labels(config, problem, found)
-    by, title = tune["by"] or metric, f"{name}: {problem}"
-    return Contest(problem, metric, by, tuple(base["budgets"]), queries, found, config, base, title)
+    given = {key: value for key, value in own.items() if value is not None}
+    passed = {key: top[key] for key in AS_IN_PLANS if (key,) in config.lines}
+    drawn = top["graphs"][graph] if graph else top["graph"]
+    base = {"problem": spec, "graphs": [drawn], "budgets": sorted(set(budgets)), **given, **passed}
+    if top["growth"] is not None:
+        base["checkpoints"] = growing(
+            top["growth"], given["rounds"], [] if queries is None else [queries // 2]
+        )
+    if most is not None:
+        base["until"] = {"bits": max(budgets), "queries": queries or 0, "most": most}
+    called = f"{problem} on {graph}" if graph else problem
+    return Contest(
+        name=called,
+        metric=metric,
+        chosen_by=tune["by"] or metric,
+        budgets=tuple(base["budgets"]),
+        queries=queries,
+        candidates=found,
+        config=config,
+        base=base,
+        title=f"{name}: {called}",
+        problem=problem,
+        graph=graph,
+        most_queries=most,
+        each=tune["at"] == "each",
+    )
+
+
+def _check_name(config: Config, where: Where, what: str, name: str) -> None:
+    if not name or not all(c.isalnum() or c in "-_ " for c in name):
+        raise config.fail(where, f"names of {what} may have letters, digits, - and _, got {name!r}")
+
+
+def _check_limits(config: Config, problem: str, own: Mapping[str, Any]) -> None:
+    """Refuse budgets, queries and mu that are missing or no numbers above 0."""
+    if not own["budgets"]:
+        reason = f"budgets of {problem} are empty; give at least one, in bits per node"
+        raise config.fail(("budgets", problem), reason)
+    counts = [("budgets", bits) for bits in own["budgets"]]
+    for key, number in (*counts, ("queries", own["queries"]), ("most_queries", own["most_queries"])):
+        if number is not None:
+            at(config, (key, problem), check_whole, f"{key} of {problem}", number, 1)
+    most, queries = own["most_queries"], own["queries"] or 0
+    if most is not None and most < queries:
+        reason = f"most_queries of {problem} = {most} is below its queries = {queries}; raise it"
+        raise config.fail(("most_queries", problem), reason)
+    if own["mu"] is not None:
+        check_mu(config, problem, own["mu"])
+
+
+def check_growth(config: Config, top: Mapping[str, Any]) -> None:
+    """Refuse a growth that is 1 or less, and one beside log_every or checkpoints."""
+    if top["growth"] is None:
+        return
+    if not top["growth"] > 1:
+        raise config.fail(("growth",), f"growth must be above 1, such as 1.02; got {top['growth']}")
+    for key in ("log_every", "checkpoints"):
+        if (key,) in config.lines:
+            raise config.fail(("growth",), f"growth replaces {key}; leave one of them out")
+
+
+def growing(growth: float, rounds: int, besides: Sequence[int] = ()) -> list[int]:
+    """Checkpoints whose distance grows in proportion to the round, from every round on.
+
+    >>> growing(1.5, 20, besides=[8])
+    [1, 2, 3, 4, 6, 8, 9, 13, 19, 20]
+    """
+    found, t = {t for t in besides if 1 <= t <= rounds}, 0
+    while t < rounds:
+        t = min(max(t + 1, math.floor(t * growth)), rounds)
+        found.add(t)
+    return sorted(found)
 
 
 def by_problem(

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from zocosmo.compare.contest import Candidate, Comparison, Contest
 from zocosmo.compare.grid import candidates, check_mu, wrong
+from zocosmo.core.tape import Seed
 from zocosmo.errors import check_whole
-from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys
+from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, place
 from zocosmo.experiments.plan import KEYS as PLAN_KEYS
 from zocosmo.experiments.plan import spread_seeds
 
@@ -19,6 +20,8 @@ BY_PROBLEM: dict[str, tuple[Any, Any]] = {  # one value for all problems, or a m
     "queries": (int | None, None),
     "most_queries": (int | None, None),
     "mu": (float | None, None),
+    "growth": (float | None, None),
+    "seeds": (list[int | str], ...),
 }
 AS_IN_PLANS = ("checkpoints", "wire", "dtype", "diverged_above", "guard")
 KEYS: dict[str, tuple[Any, Any]] = {
@@ -26,14 +29,12 @@ KEYS: dict[str, tuple[Any, Any]] = {
     "graph": (dict[str, Any] | None, None),
     "graphs": (dict[str, dict[str, Any]] | None, None),
     "methods": (list[dict[str, Any]], ...),
-    "seeds": (list[int | str], ...),
     "tune": (dict[str, Any], ...),
-    "growth": (float | None, None),
     **{key: (Any, default) for key, (_, default) in BY_PROBLEM.items()},
     **{key: PLAN_KEYS[key] for key in AS_IN_PLANS},
 }
 TUNE_KEYS: dict[str, tuple[Any, Any]] = {
-    "seeds": (list[int | str], ...),
+    "seeds": (Any, ...),
     "settings": (int, ...),
     "eta": (Any, ...),
     "by": (str | None, None),  # the metric that chooses; None: the problem's
@@ -53,34 +54,41 @@ def load_comparison(path: Path, overrides: Sequence[str] | None = None) -> Compa
 def read_comparison(config: Config, name: str) -> Comparison:
     """The comparison of a config, or a ConfigError with file and line."""
     top = check_fields(config, (), check_keys(config, (), config.data, KEYS), KEYS)
-    for key in ("problems", "methods", "seeds"):
+    for key in ("problems", "methods"):
         if not top[key]:
             raise config.fail((key,), f"{key} is empty; list at least one")
-    seeds = at(config, ("seeds",), spread_seeds, top["seeds"])
-    tune = _tune(config, top["tune"], seeds)
-    check_growth(config, top)
+    tune = _tune(config, top["tune"])
     contests = tuple(
         _contest(config, name, top, tune, problem, graph)
         for problem in top["problems"]
         for graph in graph_names(config, top)
     )
     for contest in contests:
-        contest.pilot(tune["seeds"])
-    return Comparison(name, contests, tuple(seeds), tuple(tune["seeds"]), tune["settings"])
+        contest.pilot(contest.pilot_seeds)
+    return Comparison(name, contests, tune["settings"])
 
 
-def _tune(config: Config, given: dict[str, Any], seeds: Sequence[Any]) -> dict[str, Any]:
+def _tune(config: Config, given: dict[str, Any]) -> dict[str, Any]:
     where: Where = ("tune",)
     tune = check_fields(config, where, check_keys(config, where, given, TUNE_KEYS), TUNE_KEYS)
-    tune["seeds"] = at(config, (*where, "seeds"), spread_seeds, tune["seeds"])
-    if not tune["seeds"]:
-        raise config.fail((*where, "seeds"), "tune.seeds is empty; list at least one")
-    both = [seed for seed in tune["seeds"] if str(seed) in set(map(str, seeds))]
-    if both:
-        reason = f"seed {both[0]} is also a seed of the study; tune on others, such as 101, 102"
-        raise config.fail((*where, "seeds"), reason)
     at(config, (*where, "settings"), check_whole, "tune.settings", tune["settings"], 1, MOST_SETTINGS)
     return tune
+
+
+def _seeds(config: Config, where: Where, given: Any, problem: str, names: Sequence[str]) -> list[Seed]:
+    """The seeds for one problem, ranges written out."""
+    own = by_problem(config, where, given, list[int | str], problem, names)
+    if not own:
+        raise config.fail(where, f"{place(where)} is empty; list at least one")
+    found: list[Seed] = at(config, where, spread_seeds, own)
+    return found
+
+
+def _refuse_shared(config: Config, pilot: Sequence[Seed], seeds: Sequence[Seed]) -> None:
+    both = [seed for seed in pilot if str(seed) in set(map(str, seeds))]
+    if both:
+        reason = f"seed {both[0]} is also a seed of the study; tune on others, such as 101, 102"
+        raise config.fail(("tune", "seeds"), reason)
 
 
 def graph_names(config: Config, top: Mapping[str, Any]) -> list[str]:
@@ -107,11 +115,15 @@ def _contest(
     refuse_lists(config, where, spec)
     metric = spec.pop("metric", "objective")
     check_fields(config, where, {"metric": metric}, {"metric": (str, ...)})
-    own = {
-        key: by_problem(config, (key,), top[key], BY_PROBLEM[key][0], problem, names) for key in BY_PROBLEM
-    }
+    seeds = _seeds(config, ("seeds",), top["seeds"], problem, names)
+    pilot = _seeds(config, ("tune", "seeds"), tune["seeds"], problem, names)
+    _refuse_shared(config, pilot, seeds)
+    keys = [key for key in BY_PROBLEM if key != "seeds"]
+    own = {key: by_problem(config, (key,), top[key], BY_PROBLEM[key][0], problem, names) for key in keys}
     _check_limits(config, problem, own)
-    budgets, queries, most, mu = (own.pop(key) for key in ("budgets", "queries", "most_queries", "mu"))
+    budgets, queries, most, mu, growth = (
+        own.pop(key) for key in ("budgets", "queries", "most_queries", "mu", "growth")
+    )
     etas = by_problem(config, ("tune", "eta"), tune["eta"], list[float], problem, names)
     settings = tune["settings"]
     found = tuple(candidates(config, top["methods"], problem, names, mu=mu, eta=etas, settings=settings))
@@ -120,10 +132,10 @@ def _contest(
     passed = {key: top[key] for key in AS_IN_PLANS if (key,) in config.lines}
     drawn = top["graphs"][graph] if graph else top["graph"]
     base = {"problem": spec, "graphs": [drawn], "budgets": sorted(set(budgets)), **given, **passed}
-    if top["growth"] is not None:
-        base["checkpoints"] = growing(
-            top["growth"], given["rounds"], [] if queries is None else [queries // 2]
-        )
+    if growth is not None:
+        check_growth(config, problem, growth)
+        exact = [] if queries is None else [queries // 2]
+        base["checkpoints"] = growing(growth, given["rounds"], exact)
     if most is not None:
         base["until"] = {"bits": max(budgets), "queries": queries or 0, "most": most}
     called = f"{problem} on {graph}" if graph else problem
@@ -141,6 +153,8 @@ def _contest(
         graph=graph,
         most_queries=most,
         each=tune["at"] == "each",
+        seeds=tuple(seeds),
+        pilot_seeds=tuple(pilot),
     )
 
 
@@ -166,12 +180,10 @@ def _check_limits(config: Config, problem: str, own: Mapping[str, Any]) -> None:
         check_mu(config, problem, own["mu"])
 
 
-def check_growth(config: Config, top: Mapping[str, Any]) -> None:
+def check_growth(config: Config, problem: str, growth: float) -> None:
     """Refuse a growth that is 1 or less, and one beside log_every or checkpoints."""
-    if top["growth"] is None:
-        return
-    if not top["growth"] > 1:
-        raise config.fail(("growth",), f"growth must be above 1, such as 1.02; got {top['growth']}")
+    if not growth > 1:
+        raise config.fail(("growth", problem), f"growth must be above 1, such as 1.02; got {growth}")
     for key in ("log_every", "checkpoints"):
         if (key,) in config.lines:
             raise config.fail(("growth",), f"growth replaces {key}; leave one of them out")

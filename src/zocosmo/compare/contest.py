@@ -75,6 +75,8 @@ class Contest:
     base: Mapping[str, Any]  # of both plans, without methods and seeds
     title: str
     problem: str  # its name in the file
+    seeds: tuple[Seed, ...]  # for results only
+    pilot_seeds: tuple[Seed, ...]  # for tuning only
     graph: str = ""  # its name among several
     most_queries: int | None = None  # a run that has asked so many of each node ends
     each: bool = False  # whether settings are chosen at every limit, or at the largest budget and for queries
@@ -114,13 +116,16 @@ class Contest:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a config file asks for: `pilot_seeds` are for tuning only, `seeds` for results only."""
+    """What a config file asks for."""
 
     name: str
     contests: tuple[Contest, ...]
-    seeds: tuple[Seed, ...]
-    pilot_seeds: tuple[Seed, ...]
     settings: int
+
+    @property
+    def pilot_seeds(self) -> tuple[Seed, ...]:
+        """Those of the first problem."""
+        return self.contests[0].pilot_seeds
 
 
 class Limit(NamedTuple):

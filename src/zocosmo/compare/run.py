@@ -17,7 +17,6 @@ from zocosmo.compare.tables import ContestResult, Final, field_grid, limit_cells
 from zocosmo.compare.traits import check_measured, measure_traits
 from zocosmo.compare.tune import choose_all, settings_rows
 from zocosmo.compare.winners import winners_grid
-from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Tick, clear_folder, open_folder, run_plan
@@ -41,7 +40,7 @@ def compare(
     watched: Watched = lambda plan: nullcontext(),
 ) -> list[ContestResult]:
     """Run what is missing, choose settings, and write tables, figures and settings into `out`."""
-    pilots = [contest.pilot(comparison.pilot_seeds) for contest in comparison.contests]
+    pilots = [contest.pilot(contest.pilot_seeds) for contest in comparison.contests]
     pairs = list(zip(comparison.contests, pilots, strict=True))
     for contest, plan in pairs:
         contest.check_metrics(check_measured, plan)
@@ -52,7 +51,7 @@ def compare(
 
     for contest, plan in pairs:
         _make_ready(out / contest.name, plan, replace_old)
-    results = [_contest(contest, plan, comparison.seeds, out / contest.name, run) for contest, plan in pairs]
+    results = [_contest(contest, plan, out / contest.name, run) for contest, plan in pairs]
     write_all(results, out)
     return results
 
@@ -70,10 +69,10 @@ def _make_ready(folder: Path, pilot: Plan, replace_old: bool) -> None:
 def _contest(
     contest: Contest,
     pilot: Plan,
-    seeds: Sequence[Seed],
     out: Path,
     run: "Callable[[Plan, Path], pd.DataFrame]",
 ) -> ContestResult:
+    seeds = contest.seeds
     choices = choose_all(run(pilot, out / "pilot"), contest, tuned_at(contest))
     if any(all(c.setting is None for c in chosen) for chosen in choices.values()):
         raise InputError(f"every setting of every method diverged on {contest.name}; lower tune.eta")

@@ -12,7 +12,7 @@ from zocosmo.errors import InputError, check_whole
 @dataclass(frozen=True, kw_only=True)
 class Until:
     """A run ends at its first checkpoint with `bits` spent and `queries` asked, or with `most` queries asked;
-    all per node.
+    all per node. One that has sent nothing when it has asked `queries` ends there: it never will.
 
     Each run ends by its own bill, so the log does not depend on what shares its batch.
     """
@@ -30,8 +30,9 @@ class Until:
     def reached(self, bits: NDArray[Any], queries: NDArray[Any]) -> NDArray[np.bool_]:
         """Which runs end here, from what they spent and asked per node.
 
-        >>> Until(bits=100, queries=8, most=20).reached(np.array([100, 99, 500]), np.array([8, 20, 7]))
-        array([ True,  True, False])
+        >>> Until(bits=100, queries=8, most=20).reached(np.array([100, 99, 500, 0]), np.array([8, 20, 7, 8]))
+        array([ True,  True, False,  True])
         """
-        over: NDArray[np.bool_] = (bits >= self.bits) & (queries >= self.queries)
+        silent = (bits == 0) & (queries > 0)
+        over: NDArray[np.bool_] = ((bits >= self.bits) | silent) & (queries >= self.queries)
         return over if self.most is None else over | (queries >= self.most)

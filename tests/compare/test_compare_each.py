@@ -12,7 +12,15 @@ from zocosmo.compare import run as comparing
 from zocosmo.compare.config import growing, read_comparison
 from zocosmo.compare.contest import Limit, joint_limits, limits, tuned_at
 from zocosmo.compare.figure import family_lines, family_styles
-from zocosmo.compare.standings import best_of, foremost, ours_of, sentences, standings, verdicts_grid
+from zocosmo.compare.standings import (
+    best_of,
+    foremost,
+    ours_of,
+    sentences,
+    standings,
+    summary_grid,
+    verdicts_grid,
+)
 from zocosmo.compare.tune import choose_all
 from zocosmo.errors import ConfigError
 from zocosmo.experiments.config import Config
@@ -158,6 +166,20 @@ def test_a_sentence_says_who_wins_at_every_limit(done):
         assert "ours wins" in clause if best.ours and ours_of(found) == best else best.method in clause
     assert (out / "verdicts.md").read_text() == "".join(f"- {line}\n" for line in lines)
     assert len(verdicts_grid([result]).rows) == 7
+
+
+def test_the_summary_has_a_row_for_bits_and_one_within_the_queries(done):
+    out, result = done
+    grid = summary_grid([result])
+    assert grid.header == ["100 bits", "640 bits", "3,000 bits", "40 queries"]
+    assert [name for name, _ in grid.rows] == ["bowl", "bowl, ≤ 40 queries"]
+    for (name, entries), within in zip(grid.rows, (None, 40), strict=True):
+        for entry, bits in zip(entries, (100, 640, 3000), strict=False):
+            found = dict(result.standings)[Limit("bits", bits, within)]
+            shown = ours_of(found) if entry.best else best_of(found)
+            assert (name, entry.number.mean) == (name, f"{shown.method} {shown.mean:.3g}")
+            assert entry.best == (ours_of(found).rank == 1)
+    assert (out / "summary.md").exists()
 
 
 def test_a_family_is_one_line_and_starts_are_not_drawn(done):

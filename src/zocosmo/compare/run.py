@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from zocosmo.compare.contest import Chosen, Comparison, Contest, joint_limits, limits, tuned_at
 from zocosmo.compare.figure import draw_budgets, draw_field
-from zocosmo.compare.standings import all_standings, sentences, standing_row, standings_grid, verdicts_grid
+from zocosmo.compare.standings import (
+    all_standings,
+    sentences,
+    standing_row,
+    standings_grid,
+    summary_grid,
+    verdicts_grid,
+)
 from zocosmo.compare.tables import ContestResult, Final, field_grid, limit_cells, settings_grid, traits_grid
 from zocosmo.compare.traits import check_measured, measure_traits
 from zocosmo.compare.tune import choose_all, settings_rows
@@ -135,7 +142,7 @@ def write_all(results: Sequence[ContestResult], out: Path) -> None:
 
 def write_standings(results: Sequence[ContestResult], out: Path) -> None:
     """Write a table for each limit into budgets.md of each problem, all of them as numbers into budgets.csv,
-    and a sentence for each problem into verdicts.md."""
+    all winners into summary.md, and sentences for each problem into verdicts.md."""
     import pandas as pd
 
     for result in results:
@@ -146,6 +153,7 @@ def write_standings(results: Sequence[ContestResult], out: Path) -> None:
         )
         name = result.contest.name
         _write(out / name / "budgets.md", "\n".join([f"# {name}\n", *tables]))
+    _write_grid(out / "summary", summary_grid(results))
     rows = [standing_row(each) for r in results for _, found in r.standings for each in found]
     _write(out / "budgets.csv", pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
     _write(out / "verdicts.md", "\n".join(f"- {line}" for r in results for line in sentences(r)) + "\n")

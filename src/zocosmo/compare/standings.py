@@ -10,7 +10,7 @@ from zocosmo.compare.winners import Ranks, first, ranked
 from zocosmo.methods import METHODS
 from zocosmo.report.budget import GREATER_IS_BETTER, Cell, cell, selected
 from zocosmo.report.stats import paired_interval
-from zocosmo.report.tables import NOTHING, Grid, GridEntry, rounded
+from zocosmo.report.tables import NOTHING, Digits, Grid, GridEntry, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,6 +174,40 @@ def verdicts_grid(results: Sequence[ContestResult]) -> Grid:
 
 def named(each: Standing | None) -> str:
     return NOTHING if each is None else f"{each.method} {each.mean:.3g}"
+
+
+def summary_grid(results: Sequence[ContestResult]) -> Grid:
+    """All of it on one screen: a row per problem, one more within the queries, a column per limit."""
+    among = dict.fromkeys(limit for r in results for limit, _ in r.standings if limit.within is None)
+    columns = sorted(among, key=lambda limit: (limit.what != "bits", limit.most))
+    rows = []
+    for result in results:
+        found = dict(result.standings)
+        rows.append((result.contest.name, [winner(found.get(limit, [])) for limit in columns]))
+        if joint := [limit for limit in found if limit.within is not None]:
+            inside = [limit._replace(within=joint[0].within) for limit in columns]
+            name = f"{result.contest.name}, ≤ {joint[0].within:,.0f} queries"
+            rows.append((name, [winner(found.get(limit, [])) for limit in inside]))
+    note = (
+        "Who wins, and in brackets the best of ours where it is another: inside or outside the winner's 95 % "
+    )
+    note += (
+        "paired interval. Bold: ours wins. Every method with the best of its settings on pilot seeds, chosen "
+    )
+    note += "anew in each cell, at the last checkpoint within the limit."
+    return Grid([limit.name for limit in columns], rows, note, "problem")
+
+
+def winner(found: Sequence[Standing]) -> GridEntry:
+    best, ours = best_of(found), ours_of(found)
+    if best is None:
+        return word(NOTHING)
+    if ours is None:
+        return word(named(best))
+    if ours.word == "best":
+        return GridEntry(Digits(named(ours), "", 0), True, "")
+    where = {"within": ", inside", "behind": ", outside"}.get(ours.word, "")
+    return GridEntry(Digits(named(best), "", 0), False, f"({named(ours)}{where})")
 
 
 def sentences(result: ContestResult) -> Iterator[str]:

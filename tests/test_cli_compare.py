@@ -47,6 +47,13 @@ def test_tables_come_in_every_format_and_with_settings(run, undrawn):
         assert "pilot mean" in out
 
 
+def test_brief_is_the_winners_alone(run, undrawn):
+    code, out, _ = run("tiny.yaml", "--processes", "1", "--brief")
+    assert code == 0
+    assert "problem and budget per node" in out
+    assert "memory" not in out
+
+
 def test_two_processes_and_a_changed_value_work(run, undrawn):
     code, out, _ = run("tiny.yaml", "--processes", "2", "--set", "queries=20", "--out", "there")
     assert code == 0

@@ -24,9 +24,43 @@ def logs():
     return script("verdicts").LOGS
 
 
-def test_the_page_of_the_field_shows_what_the_comparisons_wrote():
-    page = (ROOT / "docs" / "field.md").read_text(encoding="utf-8")
-    assert script("field").filled(page) == page
+@pytest.mark.parametrize("name", ["field", "field-details"])
+def test_the_pages_of_the_field_show_what_the_comparisons_wrote(name):
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    field = script("field")
+    field.check_marks()
+    assert field.filled(page) == page
+
+
+def test_a_new_comparison_replaces_all_that_the_pages_show(tmp_path, monkeypatch):
+    """Two problems at two limits; the page is then one screen of text."""
+    field, run = script("field"), tmp_path / "run"
+    files = {
+        "summary.md": "| s |\n",
+        "verdicts.md": "- v\n",
+        "winners.md": "w\n",
+        "digits/accuracy.md": "| a |\n",
+    }
+    for name, text in {
+        **files,
+        "digits/accuracy-within-queries.md": "| b |\n",
+        "field.svg": "<svg/>",
+    }.items():
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text(text, encoding="utf-8")
+    (tmp_path / "field/quadratic").mkdir(parents=True)
+    (tmp_path / "field/quadratic/objective.md").write_text("| old |\n", encoding="utf-8")
+    monkeypatch.setattr(field, "FIELD", tmp_path / "field")
+    monkeypatch.setattr(field, "MANY", tmp_path / "many")
+    field.take(run, field.FIELD, tmp_path / "field.svg")
+    field.take(run, field.MANY, tmp_path / "field-64.svg")
+    found = field.sections()
+    assert (found["summary"], found["verdicts"]) == ("| s |\n", "- v\n")
+    assert "With 64 nodes" in found["summary 64"]
+    assert ["| a |" in found["tables"], "| b |" in found["tables"], "old" in found["tables"]] == [1, 1, 0]
+    page = field.filled((ROOT / "docs" / "field.md").read_text(encoding="utf-8"))
+    assert "earlier rule" not in page
+    assert "<!-- summary -->\n| s |\n<!-- end -->\n" in page
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "objective"])

@@ -29,6 +29,7 @@ def compare_command(
     processes: Annotated[int, option("Processes that share the batches.")] = PROCESSES,
     fmt: Annotated[str, option("text, markdown, csv or latex.", "--format")] = "text",
     settings: Annotated[bool, option("Show the chosen settings too.", "--settings")] = False,
+    brief: Annotated[bool, option("Show only the winners.", "--brief")] = False,
 ) -> None:
     """Tune every method alike on pilot seeds, run the chosen settings on the study's seeds, and compare.
 
@@ -54,18 +55,19 @@ def compare_command(
         raise WorkerKilled(
             "a process was killed, perhaps for lack of memory; run this again with fewer --processes"
         ) from None
-    show(results, folder, fmt, settings=settings)
+    show(results, folder, fmt, settings=settings, brief=brief)
 
 
-def show(results: Sequence["ContestResult"], folder: Path, fmt: str, *, settings: bool) -> None:
-    """Print all tables, then the files they are in."""
-    from zocosmo.compare.run import FIGURES, grids
-    from zocosmo.compare.winners import winners_grid
+def show(
+    results: Sequence["ContestResult"], folder: Path, fmt: str, *, settings: bool, brief: bool = False
+) -> None:
+    """Print all tables, or the winners alone, then the files they are in."""
+    from zocosmo.compare.run import FIGURES, grids, winners
     from zocosmo.report.tables import render_grid
 
-    for result in results:
+    for result in [] if brief else results:
         for name, grid in grids(result):
             if settings or name != "settings":
                 print(render_grid(grid, fmt))
-    print(render_grid(winners_grid(results), fmt))
+    print(render_grid(winners(results), fmt))
     print(f"{folder}: tables of each problem, winners.md, settings.csv, cells.csv, {', '.join(FIGURES)}")

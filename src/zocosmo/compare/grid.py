@@ -1,13 +1,14 @@
 """Entries of `methods` as candidates: which run on a problem, and which settings are tried.
 
 Every method gets the same number of settings: it divided by the choices of an entry's own lists is the number
-of points in the range of eta, and each point is tried with each choice.
+of points in the range of eta, and each point is tried with each choice. `variants` lists groups of parameters
+that change together: tune: {variants: [{q: 8, beta: 0.5}, {q: 16}]} has two choices.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,24 @@ OWN_KEYS: dict[str, tuple[Any, Any]] = {  # keys of an entry besides its method'
     "only": (list[str] | None, None),
     "on": (dict[str, dict[str, Any]], {}),
     "tune": (dict[str, list[Any]], {}),
+    "family": (str, ""),  # entries of one family are one line of the picture
 }
+VARIANTS = "variants"  # key of `tune`
+
+
+class Tuned(NamedTuple):
+    """The lists of an entry on one problem, and where each is written."""
+
+    lists: dict[str, list[Any]]
+    places: dict[str, Where]
+
+    @property
+    def varied(self) -> dict[str, Where]:
+        """Every parameter that a list or a variant sets, and where."""
+        found = {key: self.places[key] for key in self.lists if key != VARIANTS}
+        for group in self.lists.get(VARIANTS, []):
+            found |= {key: (*self.places[VARIANTS], key) for key in group}
+        return found
 
 
 def wrong(config: Config, where: Where, reason: str) -> ConfigError:
@@ -51,16 +69,17 @@ def candidates(
         _check_only(config, where, own)
         if own["only"] is not None and problem not in own["only"]:
             continue
-        shared = {} if mu is None or "mu" in own["tune"] else {"mu": mu}
-        fixed = shared | {k: v for k, v in given.items() if k in fields and k != "eta"}
-        fixed |= check_keys(config, (*where, "on", problem), own["on"].get(problem, {}), fields)
+        changes, tuned = _tuned(config, where, own, problem, fields)
+        shared = {} if mu is None or "mu" in tuned.varied else {"mu": mu}
+        fixed = shared | {k: v for k, v in given.items() if k in fields and k != "eta"} | changes
         _refuse_choices(config, where, {**fixed, **given})
-        for key in own["tune"]:
+        for key, place_of in tuned.varied.items():
             if key in fixed:
                 reason = f"is tuned and set to {fixed[key]} on {problem}; leave one out"
-                raise wrong(config, (*where, "tune", key), reason)
-        etas, grid = _grid(config, (*where, "tune"), own["tune"], eta, settings, fields)
-        yield Candidate(own["label"] or kind, kind, number, fixed, tuple(grid), tuple(etas))
+                raise wrong(config, place_of, reason)
+        etas, grid = _grid(config, (*where, "tune"), tuned, eta, settings)
+        label = own["label"] or kind
+        yield Candidate(label, kind, number, fixed, tuple(grid), tuple(etas), own["family"] or label)
 
 
 def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str]]:
@@ -73,6 +92,37 @@ def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str
     fields = list(method_fields(METHODS[kind]))
     check_keys(config, where, given, ["kind", *fields, *OWN_KEYS])
     return kind, fields
+
+
+def _tuned(
+    config: Config, where: Where, own: Mapping[str, Any], problem: str, fields: Sequence[str]
+) -> tuple[dict[str, Any], Tuned]:
+    """What an entry changes on a problem, and its lists there: those under on: replace those of the entry."""
+    there: Where = (*where, "on", problem)
+    changes = dict(check_keys(config, there, own["on"].get(problem, {}), [*fields, "tune"]))
+    replaced = check_fields(config, there, {"tune": changes.pop("tune", {})}, {"tune": OWN_KEYS["tune"]})
+    places: dict[str, Where] = {key: (*where, "tune", key) for key in own["tune"]}
+    places |= {key: (*there, "tune", key) for key in replaced["tune"]}
+    tuned = Tuned({**own["tune"], **replaced["tune"]}, places)
+    known = [*fields, VARIANTS]
+    check_keys(config, (*where, "tune"), own["tune"], known)
+    check_keys(config, (*there, "tune"), replaced["tune"], known)
+    for key, values in tuned.lists.items():
+        if not values:
+            raise wrong(config, places[key], "is an empty list; give it values to try")
+    _check_variants(config, tuned, fields)
+    return changes, tuned
+
+
+def _check_variants(config: Config, tuned: Tuned, fields: Sequence[str]) -> None:
+    """Refuse groups that are no mappings of parameters, set eta, or set what has a list of its own."""
+    groups = tuned.lists.get(VARIANTS, [])
+    known = [key for key in fields if key != "eta" and key not in tuned.lists]
+    for k, group in enumerate(groups):
+        where: Where = (*tuned.places[VARIANTS], k)
+        check_keys(config, where, group, known)
+        if group in groups[:k]:
+            raise wrong(config, where, f"is the same as an earlier one, {group}; leave one out")
 
 
 def _check_only(config: Config, where: Where, own: Mapping[str, Any]) -> None:
@@ -97,30 +147,22 @@ def _refuse_choices(config: Config, where: Where, given: Mapping[str, Any]) -> N
 
 
 def _grid(
-    config: Config,
-    where: Where,
-    own: dict[str, list[Any]],
-    eta: Sequence[float],
-    settings: int,
-    fields: Sequence[str],
+    config: Config, where: Where, tuned: Tuned, eta: Sequence[float], settings: int
 ) -> tuple[list[float], Iterator[Setting]]:
-    check_keys(config, where, own, fields)
-    lists = dict(own)
+    lists = dict(tuned.lists)
     range_at: Where = ("tune", "eta")
     if "eta" in lists:
-        eta, range_at = lists.pop("eta"), (*where, "eta")
+        eta, range_at = lists.pop("eta"), tuned.places["eta"]
         check_range(config, range_at, eta)
-    for key, values in lists.items():
-        if not values:
-            raise wrong(config, (*where, key), "is an empty list; give it values to try")
-    choices = math.prod(len(values) for values in lists.values())
+    groups = lists.pop(VARIANTS, [{}])
+    choices = len(groups) * math.prod(len(values) for values in lists.values())
     if settings % choices:
         raise wrong(config, where, f"makes {choices} choices, which do not divide tune.settings = {settings}")
     etas = spaced(eta[0], eta[1], settings // choices)
     if len(set(etas)) < len(etas):
         raise wrong(config, range_at, f"= {list(eta)} has no room for {len(etas)} step sizes; widen it")
-    picked = product(etas, *lists.values())
-    return etas, (dict(zip(("eta", *lists), values, strict=True)) for values in picked)
+    picked = product(etas, groups, *lists.values())
+    return etas, ({"eta": eta, **group, **dict(zip(lists, own, strict=True))} for eta, group, *own in picked)
 
 
 def check_range(config: Config, where: Where, eta: Sequence[Any]) -> None:

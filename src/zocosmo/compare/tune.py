@@ -1,21 +1,31 @@
 """The rule that chooses a setting from the pilot's log, the same for every method."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from zocosmo.compare.contest import Candidate, Chosen, Contest, Limit, told
-from zocosmo.report.budget import GREATER_IS_BETTER, cell
+from zocosmo.report.budget import GREATER_IS_BETTER
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Choices = dict[str, list[Chosen]]  # by name of the limit, one for each candidate
 
-def choose_all(rows: "pd.DataFrame", contest: Contest, limit: Limit) -> list[Chosen]:
-    """The choice for each candidate at one limit."""
-    groups = limit.log(rows).groupby("method", sort=False, observed=True)
-    parts = {str(method): part for method, part in groups}
-    return [choose(parts, candidate, limit.most, contest.chosen_by) for candidate in contest.candidates]
+
+def choose_all(rows: "pd.DataFrame", contest: Contest, limits: Mapping[str, Limit]) -> Choices:
+    """The choice for each candidate at each limit, by the limit's name."""
+    parts = {str(method): part for method, part in rows.groupby("method", sort=False, observed=True)}
+    lost = {method for method, part in parts.items() if part["diverged"].any()}  # wherever it was
+
+    def at(limit: Limit) -> list[Chosen]:
+        logs = {method: part if method in lost else limit.log(part) for method, part in parts.items()}
+        return [choose(logs, candidate, limit.most, contest.chosen_by) for candidate in contest.candidates]
+
+    return {name: at(limit) for name, limit in limits.items()}
 
 
 def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, metric: str) -> Chosen:
@@ -38,12 +48,21 @@ def choose(parts: "dict[str, pd.DataFrame]", candidate: Candidate, bits: float, 
 def score(part: "pd.DataFrame", bits: float, metric: str) -> float:
     """The mean of one setting; nan if a run diverged, even after the budget was spent.
 
-    All settings are equal at round 0, so if the budget allows no other checkpoint, the next one is used.
+    All settings are equal at round 0, so if the budget allows no other checkpoint, the next one is used. Rows
+    are sorted by trial and round, as in a log.
     """
+    import pandas as pd
+
     if part["diverged"].any():
         return math.nan
-    moved = part[part["round"] > 0].groupby("trial")["bits"].min()
-    return cell(part, max(bits, float(moved.max())) if len(moved) else bits, metric).mean
+    trial, spent, rounds = (part[name].to_numpy() for name in ("trial", "bits", "round"))
+    ends = np.flatnonzero(np.diff(trial)) + 1
+    runs = [slice(a, b) for a, b in pairwise([0, *ends.tolist(), len(trial)])]
+    moved = [spent[run][rounds[run] > 0] for run in runs]
+    enough = max([bits, *(float(later[0]) for later in moved if len(later))])
+    paid = [(run, int(np.searchsorted(spent[run], enough, side="right"))) for run in runs]
+    values = part[metric].to_numpy()[[run.start + count - 1 for run, count in paid if count]]
+    return float(pd.Series(values, dtype="float64").mean(skipna=False))
 
 
 def settings_rows(

@@ -33,7 +33,7 @@ def winners_grid(results: Sequence[ContestResult]) -> Grid:
 
 def competing(result: ContestResult, limit: Limit) -> dict[str, Cell]:
     """Cells of all methods that send something."""
-    groups = limit.log(result.finals[limit.what].rows).groupby("method", sort=False, observed=True)
+    groups = limit.log(result.at(limit).rows).groupby("method", sort=False, observed=True)
     return {
         str(method): cell(part, limit.most, result.contest.metric)
         for method, part in groups

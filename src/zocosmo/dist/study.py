@@ -52,6 +52,8 @@ class Study:
     """One process's part of a plan; a lost peer ends it."""
 
     def __init__(self, plan: Plan, job: Job, out: Path, options: Options, tick: Tick) -> None:
+        if plan.until is not None:
+            raise InputError("until is for the simulator; leave it out, or use zocosmo run")
         self.plan, self.job, self.out, self.options, self.tick = plan, job, out, options, tick
         self.header = make_header(plan.config, plan.fingerprint)
         changes = {"sealed": options.key is not None, "on_lost_peer": options.on_lost_peer}  # the log

@@ -15,6 +15,7 @@ from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
 from zocosmo.experiments.subspace import SUBSPACE, SUBSPACE_SIZE, read_sizes
+from zocosmo.experiments.until import Until
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
 from zocosmo.graphs.listed import KEYS as LISTED_KEYS
 from zocosmo.graphs.listed import Listing, settle
@@ -54,6 +55,7 @@ KEYS = {
     "dtype": (Literal["float64", "float32"], "float64"),
     "diverged_above": (float, 1e12),
     "guard": (dict[str, float] | None, None),
+    "until": (dict[str, int] | None, None),
     "on_lost_peer": (Literal["stop", "idle"], "stop"),
     "lost": (list[list[int]], []),
 }
@@ -97,6 +99,7 @@ class Plan:
     dtype: str
     diverged_above: float
     guard: Guard | None
+    until: Until | None  # where runs of the simulator end early
     on_lost_peer: str  # for the runtime; the simulator ignores it
     lost: Mapping[int, Sequence[Link]]  # by round: messages, sender and receiver, that do not arrive
     config: Mapping[str, Any]  # resolved: what goes into the header of the log
@@ -148,15 +151,24 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
         del top["lost"]
     settled["checkpoints"] = tuple(top["checkpoints"])
     del top["log_every" if settled["checkpoints"] else "checkpoints"]  # the log keeps the one in use
-    settled["guard"] = None
-    if (guard := top.pop("guard")) is not None:
-        check_keys(config, ("guard",), guard, _parameters(Guard))
-        settled["guard"] = at(config, ("guard",), Guard, **guard)
-        top["guard"] = dataclasses.asdict(settled["guard"])
+    for key, kind in (("guard", Guard), ("until", Until)):
+        settled[key] = _optional(config, top, key, kind)
     trials = tuple(_trials(config, top))
     if settled["lost"] or settled["on_lost_peer"] == "idle":
         _check_linked(config, trials, settled)
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
+
+
+def _optional(config: Config, top: dict[str, Any], key: str, kind: Callable[..., Any]) -> Any:
+    """What a mapping describes, or None where there is none; the log keeps it only if it is given."""
+    given = top.pop(key)
+    if given is None:
+        return None
+    parameters = _parameters(kind)
+    check_keys(config, (key,), given, parameters)
+    found = at(config, (key,), kind, **check_fields(config, (key,), given, parameters))
+    top[key] = dataclasses.asdict(found)
+    return found
 
 
 def _check_top(config: Config, top: dict[str, Any]) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.errors import InputError
 from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
 from zocosmo.experiments.states import STATES, Columns, write_states
+from zocosmo.experiments.until import Until
 from zocosmo.log import Log, make_header
 from zocosmo.rounds.checkpoint import ENDS, Checkpoint
 from zocosmo.sim.engine import Simulation, method_key, problem_key
@@ -63,6 +65,8 @@ def run_plan(
     """
     if watch is not None and processes > 1:
         raise InputError(f"only one process can be watched, got processes = {processes}")
+    if states and plan.until is not None:
+        raise InputError("until ends runs in different rounds, so there are no last states; leave one out")
     header, tell = make_header(plan.config, plan.fingerprint), tick or unwatched
     batches = list(make_batches(plan))
     if out is None:
@@ -151,7 +155,7 @@ def run_batch(
         bound=plan.diverged_above,
         guard=plan.guard,
     )
-    rows = LogRows(trials, [paths[trial.path] for trial in trials], sim.problem.n)
+    rows = LogRows(trials, [paths[trial.path] for trial in trials], sim.problem.n, plan.until)
 
     def measure() -> None:
         rows.take(now := sim.checkpoint())
@@ -194,7 +198,7 @@ def _advance(
     """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
     saved = told = time.monotonic()
     with interrupts_held() as stop:
-        while sim.t < plan.last and sim.alive.any():
+        while sim.t < plan.last and rows.going(sim.alive):
             sim.round()
             if plan.is_due(sim.t):
                 measure()
@@ -215,16 +219,19 @@ def _advance(
 class LogRows:
     """Rows of a log as they come, one array for each column and checkpoint."""
 
-    def __init__(self, trials: Sequence[Trial], paths: Sequence[int], n: int) -> None:
+    def __init__(
+        self, trials: Sequence[Trial], paths: Sequence[int], n: int, until: Until | None = None
+    ) -> None:
         self._numbers = np.array([trial.number for trial in trials])
         self._codecs = [trial.method.codec for trial in trials]
         self._paths, self._n = np.array(paths), n
         self._parts: list[Columns] = []
+        self._until, self._over = until, np.zeros(len(trials), bool)
         self.best, self.bits = math.inf, 0.0
 
     def take(self, now: Checkpoint) -> None:
-        """Add a checkpoint: a row for each trial whose run was alive."""
-        keep = now.alive[self._paths]
+        """Add a checkpoint: a row for each trial whose run was alive and not over."""
+        keep = now.alive[self._paths] & ~self._over
         path = self._paths[keep]
         codecs = [codec for codec, kept in zip(self._codecs, keep, strict=True) if kept]
 
@@ -240,7 +247,7 @@ class LogRows:
             "disagreement": now.disagreement,
             **now.extra,
         }
-        self._parts.append(
+        self.add(
             {
                 "trial": self._numbers[keep],
                 "round": np.full(len(path), now.round),
@@ -257,7 +264,15 @@ class LogRows:
         self.bits = float(self._parts[-1]["bits"].max(initial=0.0))
 
     def add(self, columns: Columns) -> None:
+        """Add rows, and note which trials end with them."""
         self._parts.append(columns)
+        if self._until is not None:
+            over = self._until.reached(columns["bits"], columns["queries"] / self._n)
+            self._over |= np.isin(self._numbers, columns["trial"][over])
+
+    def going(self, alive: NDArray[np.bool_]) -> bool:
+        """Whether any trial is to go on, of runs that are alive."""
+        return bool((alive[self._paths] & ~self._over).any())
 
     def columns(self) -> Columns:
         return {name: np.concatenate([part[name] for part in self._parts]) for name in self._parts[0]}

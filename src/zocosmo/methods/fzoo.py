@@ -62,4 +62,5 @@ def spread(slopes: Values) -> Values:
     count = slopes.shape[-1]
     mean = sum(slopes[..., k : k + 1] for k in range(count)) / count
     square = sum((slopes[..., k : k + 1] - mean) ** 2 for k in range(count)) / (count - 1)
-    return np.where(square > 0, np.sqrt(square), np.inf)
+    found: Values = np.where(square > 0, np.sqrt(square), np.inf)
+    return found

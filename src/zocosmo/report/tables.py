@@ -31,6 +31,7 @@ LATEX = {
     "†": r"$\dag$",
     "‡": r"$\ddag$",
     "§": r"\S{}",
+    "∘": r"$\circ$",
 }
 
 
@@ -302,4 +303,4 @@ def _latex_entry(entry: GridEntry) -> str:
 
 def tex(text: str) -> str:
     """Text escaped for LaTeX."""
-    return re.sub(r"[&%$#_{}\\~^–±†‡§]", lambda found: LATEX[found[0]], text)
+    return re.sub(r"[&%$#_{}\\~^–±†‡§∘]", lambda found: LATEX[found[0]], text)

@@ -212,8 +212,8 @@ def test_a_node_that_misses_fifty_meetings_comes_back(wire):
 
 @pytest.mark.parametrize("wire", [f"mod{b}" for b in range(2, 9)])
 def test_steps_that_shrink_a_thousandfold_are_followed(wire):
-    """The mean square falls by a fifth at each meeting at best, less what the wire itself adds: with 2 bits that
-    is so much that the scale falls slowly."""
+    """The mean square falls by a fifth at each meeting at best, less what the wire itself adds: with 2 bits
+    that is so much that the scale falls slowly."""
     nodes = settled(wire, size=8.0)
     before = np.sqrt(nodes.memory.square).max()
     for _ in range(160):

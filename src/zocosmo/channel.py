@@ -15,14 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from zocosmo.bills import Bills
 from zocosmo.coarse import Coarse
-from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.ledger import Ledger
 from zocosmo.core.levels import NONE, PER_UNIT, STEPS, from_levels, level_codes
-from zocosmo.core.message import CODECS
 from zocosmo.core.modulo import Modulo
 from zocosmo.core.payload import Bits
-from zocosmo.core.price import PRICES
 from zocosmo.core.support import Support
 from zocosmo.core.tape import Tape
 from zocosmo.core.wire import Envelope, Letters
@@ -65,7 +63,7 @@ class Channel(ABC):
     ) -> None:
         check_wire(wire, dtype)
         self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
-        self.dtype, self.framing, self.t = np.dtype(dtype), FRAME_BITS, 0
+        self.dtype, self.t = np.dtype(dtype), 0
         self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
         self.tape, self.has_server, self.codecs = tape, server, tuple(codecs)
         self.at_most = False  # charge messages of private sizes at the longest they may be
@@ -76,12 +74,17 @@ class Channel(ABC):
             links = sorted(
                 [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
             )
-        self._bills = {name: Ledger(links, (len(self.graphs),)) for name in codecs}
         self._traffic = Traffic(charged, links, nodes)
+        self._bills = Bills(self._traffic, self.codecs, d, self.wire.charged)
         self.coarse = Coarse(self, self.wire, links) if isinstance(self.wire, Modulo) else None
         self._made: dict[bool, tuple[Slot, ...]] = {}
         self._first = np.arange(len(self.graphs))[:, None] * self.n  # the row of node 0 in each run
         self._senders = (self._first + self.nodes).reshape(-1)
+
+    @property
+    def framing(self) -> Bits:
+        """What every message pays for its frame."""
+        return self._bills.framing
 
     def begin(self, t: int) -> None:
         """Round t begins."""
@@ -310,24 +313,7 @@ class Channel(ABC):
 
     def ledger(self, codec: str) -> Ledger:
         """The bill under one codec, all messages so far included."""
-        for kind, messages in self._traffic.settle():
-            for name, ledger in self._bills.items():
-                if kind.only in ("", name):
-                    ledger.charge(messages, self._price(kind, name))
-        return self._bills[codec]
-
-    def _price(self, kind: MessageKind, codec: str) -> Bits:
-        size, price, of = kind[:3]
-        if kind.rest is not None:
-            return CODECS["values"].bits(self.d, size, kind.rest).plus(self.framing)
-        named = price or codec
-        if size == self.d and not (price or of) and codec != "seed_scalar":
-            named = "dense"  # all d: no index
-        each = PRICES[named](of or self.d, size, self.wire.charged)
-        if kind.or_all:
-            each = min(each, PRICES["dense"](self.d, self.d, self.wire.charged), key=lambda bits: bits.total)
-        each = each.plus(self.framing)
-        return each.times(size) if named == "seed_scalar" else each
+        return self._bills.ledger(codec)
 
     def _charge_sizes(self, sizes: Index, *, up: bool) -> None:
         by_node = np.broadcast_to(sizes, (len(self.graphs), self.n))

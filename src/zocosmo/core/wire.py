@@ -6,6 +6,7 @@ message, and may read a message against the values that the receiver holds in th
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -59,6 +60,17 @@ class Letters(NamedTuple):
     def take(self, rows: Any) -> "Letters":
         """Some of the messages, as new arrays."""
         return Letters(*(None if part is None else part.take(rows, axis=0) for part in self))  # type: ignore[arg-type]
+
+    @classmethod
+    def stack(cls, letters: "Sequence[Letters]") -> "Letters":
+        """Letters one under the other, as new arrays."""
+        scales = [each.scale for each in letters if each.scale is not None]
+        values = np.concatenate([each.values for each in letters])
+        scale = np.concatenate(scales) if scales else None
+        if all(each.rest is None for each in letters):
+            return Letters(values, scale)
+        rests = [np.zeros_like(each.values) if each.rest is None else each.rest for each in letters]
+        return Letters(values, scale, np.concatenate(rests))
 
 
 class Wire(ABC):

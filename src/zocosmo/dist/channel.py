@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel, Index, Values
 from zocosmo.core.fields import Message
-from zocosmo.core.frame import FRAME_BITS, Header, frame_parts, unframe
+from zocosmo.core.frame import FRAME_BITS, Header
 from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.modulo import COUNT_AT, is_wide
@@ -18,6 +18,7 @@ from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import F64, ValueType
 from zocosmo.core.wire import Letters
+from zocosmo.dist.line import Line
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
@@ -45,26 +46,6 @@ class Awaited(NamedTuple):
     origin: int
     size: int
     places: Index | None = None
-
-
-class Line:
-    """Frames to and from one peer process: their sequence numbers in a round, and their seals."""
-
-    def __init__(self, session: bytes) -> None:
-        self.session = session
-        self.sent, self.received = 0, 0  # messages in this round
-        self.closing: Seal | None = None
-        self.opening: Seal | None = None
-
-    def frame(self, header: Header, message: Message, d: int) -> tuple[bytes, bytes]:
-        """The next message to the peer, number `sent`, as head and body."""
-        self.sent += 1
-        return frame_parts(header, message, d=d, session=self.session, seal=self.closing)
-
-    def unframe(self, data: bytes | memoryview, expect: Header, d: int) -> Message:
-        """The next message from the peer, number `received`, which must have this header."""
-        self.received += 1
-        return unframe(data, d=d, session=self.session, expect=expect, seal=self.opening)[1]
 
 
 class TorchChannel(Channel):
@@ -107,7 +88,7 @@ class TorchChannel(Channel):
         self._lines: dict[int, Line] = {}
         self._hop = place.hop(self.rank)
         if key is not None:
-            self.framing = FRAME_BITS.plus(SEAL_BITS)
+            self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
         links.open(place.edges, connect=connect)
         for peer in links.peers() if connect else ():
             self.renew(peer)
@@ -187,7 +168,7 @@ class TorchChannel(Channel):
             for got in self._exchange(sent, expected, by_origin=True).values():
                 assert got.seed is not None
                 known[got.seed] = got
-        return _stack([self._letter(known[i]) for i in range(self.n)])
+        return Letters.stack([self._letter(known[i]) for i in range(self.n)])
 
     # Measurements, which are not part of the method and not charged
 
@@ -294,8 +275,8 @@ class TorchChannel(Channel):
 
     def _pick(self, letters: Letters, got: dict[Link, Message], links: Iterable[Link]) -> Letters:
         """The letters that cross these links: of nodes here, or as received."""
-        return _stack(
-            [_row(letters, self._at[i]) if i in self._at else self._letter(got[i, j]) for i, j in links]
+        return Letters.stack(
+            [letters.take([self._at[i]]) if i in self._at else self._letter(got[i, j]) for i, j in links]
         )
 
     @cached_property
@@ -432,18 +413,3 @@ class TorchChannel(Channel):
         if message.index is not None:
             return message.index
         return np.arange(self.d) if public is None else public
-
-
-def _row(letters: Letters, row: int) -> Letters:
-    """The letter of one node."""
-    return Letters(*(None if part is None else part[row : row + 1] for part in letters))  # type: ignore[arg-type]
-
-
-def _stack(rows: Sequence[Letters]) -> Letters:
-    """Letters one under the other, as new arrays."""
-    scales = [each.scale for each in rows if each.scale is not None]
-    values, scale = np.concatenate([each.values for each in rows]), np.concatenate(scales) if scales else None
-    if all(each.rest is None for each in rows):
-        return Letters(values, scale)
-    rests = [np.zeros_like(each.values) if each.rest is None else each.rest for each in rows]
-    return Letters(values, scale, np.concatenate(rests))

@@ -14,6 +14,8 @@ from zocosmo.core.tape import Seed
 from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import InputError, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
+from zocosmo.experiments.labels import described, labels_of
+from zocosmo.experiments.losses import check_losses, read_lost
 from zocosmo.experiments.subspace import SUBSPACE, SUBSPACE_SIZE, read_sizes
 from zocosmo.experiments.until import Until
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
@@ -22,7 +24,7 @@ from zocosmo.graphs.listed import Listing, settle
 from zocosmo.graphs.matching import SCHEDULES
 from zocosmo.log import fingerprint
 from zocosmo.methods import DECAYS, METHODS, Method, World
-from zocosmo.methods.base import SPELT, as_config, as_fields
+from zocosmo.methods.base import SPELT, as_fields
 from zocosmo.oracle import Problem
 from zocosmo.problems import PROBLEMS
 from zocosmo.problems.subspace import in_subspace
@@ -146,7 +148,7 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     _check_top(config, top)
     settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
     settled["on_lost_peer"] = top.pop("on_lost_peer")
-    settled["lost"] = _lost(config, top["lost"])
+    settled["lost"] = read_lost(config, top["lost"])
     if not settled["lost"]:
         del top["lost"]
     settled["checkpoints"] = tuple(top["checkpoints"])
@@ -155,7 +157,8 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
         settled[key] = _optional(config, top, key, kind)
     trials = tuple(_trials(config, top))
     if settled["lost"] or settled["on_lost_peer"] == "idle":
-        _check_linked(config, trials, settled)
+        for method in {trial.method for trial in trials}:
+            check_losses(config, method, settled)
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
 
 
@@ -187,28 +190,6 @@ def _check_top(config: Config, top: dict[str, Any]) -> None:
     if not top["diverged_above"] > 0:
         raise config.fail(("diverged_above",), f"diverged_above must be above 0, got {top['diverged_above']}")
     at(config, ("wire",), check_wire, top["wire"], top["dtype"])
-
-
-def _lost(config: Config, given: Sequence[Sequence[int]]) -> dict[int, list[Link]]:
-    """Messages that do not arrive, by round, from entries [round, sender, receiver]."""
-    lost: dict[int, list[Link]] = {}
-    for k, each in enumerate(given):
-        if len(each) != 3 or min(each) < 0:
-            raise config.fail(("lost", k), f"a lost message is [round, sender, receiver], got {list(each)}")
-        lost.setdefault(each[0], []).append((each[1], each[2]))
-    return lost
-
-
-def _check_linked(config: Config, trials: Sequence[Trial], settled: Mapping[str, Any]) -> None:
-    """Lost messages need a wire whose ends repair them; with idle peers such a wire has no ends to do it."""
-    for trial in trials:
-        wire = trial.method.wire_for(settled["wire"], settled["dtype"])
-        if settled["lost"] and not WIRES[wire].linked:
-            raise config.fail(("lost",), f"wire {wire} cannot repair lost messages; use mod2 to mod8")
-        if settled["on_lost_peer"] == "idle" and WIRES[wire].linked:
-            raise config.fail(
-                ("on_lost_peer",), f"on_lost_peer idle does not work over wire {wire}; use stop"
-            )
 
 
 def _check_checkpoints(config: Config, top: dict[str, Any]) -> None:
@@ -251,9 +232,9 @@ def _trials(config: Config, top: Mapping[str, Any]) -> Iterator[Trial]:
         for where, method, changes, named in methods
         for problem in _problems(config, (*where, "problem"), top["problem"], changes)
     ]
-    graph_names = _labels([dict(spec) for _, spec in graphs])
-    problem_names = _labels([dict(problem) for _, _, problem, _ in settings])
-    method_names = _labels([_described(method) for _, method, _, _ in settings])
+    graph_names = labels_of([dict(spec) for _, spec in graphs])
+    problem_names = labels_of([dict(problem) for _, _, problem, _ in settings])
+    method_names = labels_of([described(method) for _, method, _, _ in settings])
     names = [
         (problem_name, named or method_name)
         for (*_, named), problem_name, method_name in zip(settings, problem_names, method_names, strict=True)
@@ -385,36 +366,6 @@ def _parameters(builder: Callable[..., Any]) -> Fields:
     return {
         SPELT.get(p.name, p.name): (p.annotation, ... if p.default is p.empty else p.default) for p in given
     }
-
-
-def _described(method: Method) -> dict[str, Any]:
-    """A method's parameters as text, for labels."""
-    values = method.settings
-    if values["codec"] == method.codecs[0]:
-        values["codec"] = ""
-    decay = values["decay"]
-    parts = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(decay).items())
-    values["decay"] = "" if decay.kind == "constant" else f"{decay.kind}({parts})"
-    return {"kind": method.kind, **as_config(values)}
-
-
-def _labels(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Kinds, with the parameters in which entries of the same kind differ."""
-    out = []
-    for spec in specs:
-        alike = [other for other in specs if other["kind"] == spec["kind"]]
-        telling = [k for k in spec if k != "kind" and len({repr(other.get(k)) for other in alike}) > 1]
-        words = [
-            str(spec[k]) if k == "codec" else f"{k}={_short(spec[k])}"
-            for k in telling
-            if spec[k] not in ("", None)
-        ]
-        out.append(" ".join([spec["kind"], *words]))
-    return out
-
-
-def _short(value: Any) -> str:
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 @lru_cache(maxsize=4096)

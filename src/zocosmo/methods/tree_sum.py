@@ -143,7 +143,8 @@ def mean_square(total: Values, noise: Values) -> Values:
         one = total[..., p : p + 1].astype(np.float64)
         square += one * one
     square /= total.shape[-1]
-    return np.maximum(square - noise, square / 4)
+    least: Values = np.maximum(square - noise, square / 4)
+    return least
 
 
 def tree_total(s: Values, channel: Channel) -> Values:

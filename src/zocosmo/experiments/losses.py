@@ -1,0 +1,29 @@
+"""Messages that a config says do not arrive, and wires whose ends repair that."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from zocosmo.core.wires import WIRES
+from zocosmo.experiments.config import Config
+from zocosmo.methods import Method
+from zocosmo.traffic import Link
+
+
+def read_lost(config: Config, given: Sequence[Sequence[int]]) -> dict[int, list[Link]]:
+    """Messages that do not arrive, by round, from entries [round, sender, receiver]."""
+    lost: dict[int, list[Link]] = {}
+    for k, each in enumerate(given):
+        if len(each) != 3 or min(each) < 0:
+            raise config.fail(("lost", k), f"a lost message is [round, sender, receiver], got {list(each)}")
+        lost.setdefault(each[0], []).append((each[1], each[2]))
+    return lost
+
+
+def check_losses(config: Config, method: Method, settled: Mapping[str, Any]) -> None:
+    """Refuse lost messages where nobody repairs them, and idle peers where ends must repair."""
+    wire = method.wire_for(settled["wire"], settled["dtype"])
+    linked = WIRES[wire].linked
+    if settled["lost"] and not linked:
+        raise config.fail(("lost",), f"wire {wire} cannot repair lost messages; use mod2 to mod8")
+    if settled["on_lost_peer"] == "idle" and linked:
+        raise config.fail(("on_lost_peer",), f"wire {wire} does not work with idle peers; use stop")

@@ -28,7 +28,7 @@ def test_mixing_is_the_weight_matrix(n, p, seed):
     assert np.abs(channel(graph).mix(y) - metropolis(graph).matrix() @ y).max() < 1e-13
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", [name for name, wire in WIRES.items() if not wire.linked])
 def test_every_wire_keeps_the_average_when_mixing(wire):
     y = np.random.default_rng(1).normal(size=(6, 5))
     mixed = channel(star(6), wire=wire).mix(y)
@@ -123,7 +123,7 @@ def test_many_rounds_unread_are_counted_all_the_same():
     for t in range(150):
         wire.mix_pairs(np.ones((6, 1 + t % 2)), partners)
     assert wire.ledger("values").link(0, 1).values == 75 * 64 + 75 * 2 * 64
-    assert sum(map(len, wire._traffic._paired.values())) == 0
+    assert sum(map(len, wire.traffic._paired.values())) == 0
 
 
 # A server: node n, with a link to it and one from it

@@ -21,6 +21,9 @@ ORDER = (
     "oracle",
     "subspace",
     "traffic",
+    "bills",
+    "meetings",
+    "coarse",
     "channel",
     "methods",
     "rounds",
@@ -48,7 +51,8 @@ EXCEPTIONS = {
 }
 
 OUTSIDE = {
-    **{name: {"numpy"} for name in ("state", "oracle", "subspace", "traffic", "channel", "rounds", "sim")},
+    **{name: {"numpy"} for name in ("state", "oracle", "subspace", "traffic", "bills", "meetings", "coarse")},
+    **{name: {"numpy"} for name in ("channel", "rounds", "sim")},
     "theory": {"numpy", "scipy", "networkx"},
     "core": {"numpy", "google_crc32c"},
     "graphs": {"numpy", "networkx"},

@@ -74,12 +74,12 @@ class Channel(ABC):
             links = sorted(
                 [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
             )
-        self._traffic = Traffic(charged, links, nodes)
-        self._bills = Bills(self._traffic, self.codecs, d, self.wire.charged)
+        self.traffic = Traffic(charged, links, nodes)
+        self._bills = Bills(self.traffic, self.codecs, d, self.wire.charged)
         self.coarse = Coarse(self, self.wire, links) if isinstance(self.wire, Modulo) else None
         self._made: dict[bool, tuple[Slot, ...]] = {}
         self._first = np.arange(len(self.graphs))[:, None] * self.n  # the row of node 0 in each run
-        self._senders = (self._first + self.nodes).reshape(-1)
+        self.senders = (self._first + self.nodes).reshape(-1)
 
     @property
     def framing(self) -> Bits:
@@ -102,7 +102,7 @@ class Channel(ABC):
         `held` is what nodes had there before their step: a wire of a few bits is read against it, and the
         caller must `settle` afterwards.
         """
-        self._traffic.routed(MessageKind(y.shape[-1], price))
+        self.traffic.routed(MessageKind(y.shape[-1], price))
         if self.coarse is not None:
             return self.coarse.mix(y, held, u, None)
         letters, out = self._encode(y), y.copy()
@@ -121,11 +121,11 @@ class Channel(ABC):
         Each message names its own coordinates, `index`, unless the tape gives those of all nodes: `everyone`.
         """
         self._check_common()
-        self._traffic.routed(MessageKind(values.shape[-1]))
+        self.traffic.routed(MessageKind(values.shape[-1]))
         letters, out = self._encode(values), np.zeros((*values.shape[:-1], self.d), values.dtype)
         rows_out = out.reshape(-1, self.d)
         for slot, theirs, their_index in self._hear_at(letters, index, everyone):
-            read = self._decode(theirs, slot.source, values, slot.rows)
+            read = self.decode(theirs, slot.source, values, slot.rows)
             lifted = np.zeros((len(read), self.d), values.dtype)
             np.put_along_axis(lifted, their_index, slot.weight * read, axis=-1)
             rows_out[slot.rows] += lifted
@@ -135,7 +135,7 @@ class Channel(ABC):
         """y_i + P_i Σ_j w_ij P_j (y_j − y_i): only coordinates that both ends drew are mixed."""
         self._check_common()
         q = y.shape[-1]
-        self._traffic.routed(MessageKind(q))
+        self.traffic.routed(MessageKind(q))
         letters, out = self._encode(y), y.copy()
         rows_sent, rows_out = self._decode_own(letters, y), out.reshape(-1, q)
         rows_index = np.broadcast_to(u.index, y.shape).reshape(-1, q)
@@ -155,11 +155,11 @@ class Channel(ABC):
 
         A node that is its own partner gets its own values back, and nothing is charged. `held` as in `mix`.
         """
-        self._traffic.paired(MessageKind(y.shape[-1]), partners)
+        self.traffic.paired(MessageKind(y.shape[-1]), partners)
         if self.coarse is not None:
             return self.coarse.mix(y, held, u, partners)
-        letters, source = self._encode(y), self._rows_of(partners)
-        theirs = self._decode(self._swap(letters, source, u), source, y).reshape(y.shape)
+        letters, source = self._encode(y), self.rows_of(partners)
+        theirs = self.decode(self.swap(letters, source, u), source, y).reshape(y.shape)
         mixed: Values
         if self.wire.is_lossless(y.dtype):
             mixed = y + theirs
@@ -197,13 +197,13 @@ class Channel(ABC):
         move = np.zeros_like(own)
         with self._sending_levels():
             if partners is not None:
-                self._traffic.paired(kind, partners)
-                theirs = self._swap(Letters(codes), self._rows_of(partners), None).values
+                self.traffic.paired(kind, partners)
+                theirs = self.swap(Letters(codes), self.rows_of(partners), None).values
                 move += np.where(has & (theirs != NONE), 0.5 * (theirs / PER_UNIT - own), 0.0)
                 has = has & (partners != self.nodes).reshape(-1, 1)
             else:
-                self._traffic.routed(kind)
-                for slot, heard in self._hear(Letters(codes), None, None, True):
+                self.traffic.routed(kind)
+                for slot, heard in self.hear(Letters(codes), None, None, True):
                     step = slot.weight * (heard.values / PER_UNIT - own[slot.rows])
                     move[slot.rows] += np.where(has[slot.rows] & (heard.values != NONE), step, 0.0)
         mixed = from_levels(own + np.rint(move * STEPS) / STEPS)
@@ -227,10 +227,10 @@ class Channel(ABC):
         self._check_common()
         if over == "links" and self._sparse is not None:
             raise GraphError(f"sending to all in one stage needs a complete graph, got {self._sparse!r}")
-        self._traffic.routed(MessageKind(values.shape[-1]), over)
+        self.traffic.routed(MessageKind(values.shape[-1]), over)
         heard = self._spread(self._encode(values), u, everyone, over)
         whole = (*values.shape[:-2], self.n, values.shape[-1])
-        return self._decode(heard, np.arange(len(heard.values)), values).reshape(whole)
+        return self.decode(heard, np.arange(len(heard.values)), values).reshape(whole)
 
     # To a server and from it
 
@@ -300,7 +300,7 @@ class Channel(ABC):
         rows = values.reshape(-1, values.shape[-1])
         each = len(rows) // len(self.graphs)
         by_node = each == len(self.nodes)  # else the server's, which draws the coins of node 0
-        envelope = self._envelope(self._senders if by_node else self._first.repeat(each))
+        envelope = self.envelope(self.senders if by_node else self._first.repeat(each))
         letters = self.wire.encode(rows, envelope)
         return self.wire.decode(letters, envelope, dtype=values.dtype, own=None).reshape(values.shape)
 
@@ -323,7 +323,7 @@ class Channel(ABC):
     def _serve(self, kind: MessageKind, messages: NDArray[Any], *, up: bool) -> None:
         if not self.has_server:
             raise GraphError("there is no server here; make the channel with server=True")
-        self._traffic.with_server(kind, messages.astype(np.int64), up=up)
+        self.traffic.with_server(kind, messages.astype(np.int64), up=up)
 
     @cached_property
     def _sparse(self) -> Graph | None:
@@ -332,36 +332,36 @@ class Channel(ABC):
 
     # Writing and reading letters
 
-    def _envelope(self, rows: Index) -> Envelope:
+    def envelope(self, rows: Index) -> Envelope:
         return Envelope(self.t, rows, self.n, self.tape, None if self.coarse is None else self.coarse.noise)
 
     def _encode(self, values: Values) -> Letters:
         """What the nodes here write, one row a node."""
-        return self.wire.encode(values.reshape(-1, values.shape[-1]), self._envelope(self._senders))
+        return self.wire.encode(values.reshape(-1, values.shape[-1]), self.envelope(self.senders))
 
     def _decode_own(self, letters: Letters, values: Values) -> Values:
         """What the nodes here would read of their own letters."""
-        return self._decode(letters, self._senders, values)
+        return self.decode(letters, self.senders, values)
 
-    def _decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
+    def decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
         """Letters of some senders as the nodes in `rows`, who hold `values`, read them."""
         own = values.reshape(-1, values.shape[-1])[rows] if self.wire.by_receiver else None
-        return self.wire.decode(letters, self._envelope(senders), dtype=values.dtype, own=own)
+        return self.wire.decode(letters, self.envelope(senders), dtype=values.dtype, own=own)
 
     def _neighbours(
         self, letters: Letters, values: Values, u: Support | None, everyone: Support | None = None
     ) -> Iterator[tuple[Slot, Values]]:
         """Slot by slot, what listeners read of their neighbours' letters."""
-        for slot, theirs in self._hear(letters, u, everyone, True):
-            yield slot, self._decode(theirs, slot.source, values, slot.rows)
+        for slot, theirs in self.hear(letters, u, everyone, True):
+            yield slot, self.decode(theirs, slot.source, values, slot.rows)
 
-    def _rows_of(self, partners: Partners) -> Index:
+    def rows_of(self, partners: Partners) -> Index:
         """Partners as rows, run · n + node."""
         if len(self.graphs) == 1:
             return partners.reshape(-1)
         return (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
 
-    def _slots(self, peers_only: bool) -> tuple[Slot, ...]:
+    def slots(self, peers_only: bool) -> tuple[Slot, ...]:
         """Built when first mixed: matchings never need them."""
         if peers_only not in self._made:
             self._made[peers_only] = tuple(self._build_slots(peers_only))
@@ -381,7 +381,7 @@ class Channel(ABC):
     # What a subclass carries
 
     @abstractmethod
-    def _hear(
+    def hear(
         self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
     ) -> Iterator[tuple[Slot, Letters]]:
         """Slot by slot, the letters that listeners get: new arrays that the caller may overwrite.
@@ -394,10 +394,10 @@ class Channel(ABC):
     def _hear_at(
         self, letters: Letters, index: Index, everyone: Index | None
     ) -> Iterator[tuple[Slot, Letters, Index]]:
-        """As `_hear`, with the coordinates that come with the values, or are public."""
+        """As `hear`, with the coordinates that come with the values, or are public."""
 
     @abstractmethod
-    def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
+    def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         """For each node the letter of its partner; `partners` are rows, run · n + node."""
 
     @abstractmethod
@@ -410,20 +410,20 @@ class MemoryChannel(Channel):
 
     sees_all: ClassVar[bool] = True
 
-    def _hear(
+    def hear(
         self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
     ) -> Iterator[tuple[Slot, Letters]]:
-        for slot in self._slots(peers_only):
+        for slot in self.slots(peers_only):
             yield slot, letters.take(slot.source)
 
     def _hear_at(
         self, letters: Letters, index: Index, everyone: Index | None
     ) -> Iterator[tuple[Slot, Letters, Index]]:
         rows_index = index.reshape(-1, index.shape[-1])
-        for slot, theirs in self._hear(letters, None, None, False):
+        for slot, theirs in self.hear(letters, None, None, False):
             yield slot, theirs, rows_index.take(slot.source, axis=0)
 
-    def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
+    def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         return letters.take(partners)
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:

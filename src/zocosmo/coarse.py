@@ -1,7 +1,7 @@
 """Mixing over wires of a few bits: y_i + Σ_j w_ij (ŷ_j − ŷ_i) over the exchanges that both ends complete."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,19 +9,44 @@ from numpy.typing import NDArray
 from zocosmo.core.modulo import Modulo
 from zocosmo.core.noise import Noise
 from zocosmo.core.support import Support
-from zocosmo.core.wire import Letters
+from zocosmo.core.tape import Tape
+from zocosmo.core.wire import Envelope, Letters
 from zocosmo.errors import InputError
+from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot
 from zocosmo.meetings import Meeting, Meetings
-from zocosmo.traffic import Link, MessageKind
-
-if TYPE_CHECKING:
-    from zocosmo.channel import Channel
+from zocosmo.traffic import Link, MessageKind, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+
+class Carrier(Protocol):
+    """What this needs of a channel: who is here, and letters carried between nodes."""
+
+    graphs: tuple[Graph, ...]
+    nodes: Index
+    n: int
+    d: int
+    t: int
+    tape: Tape | None
+    lost: Mapping[int, Collection[Link]]
+    traffic: Traffic
+    senders: Index
+
+    @property
+    def sees_all(self) -> bool: ...
+    def counts_of(self, peers: Index, back: Index, letters: Letters) -> Values: ...
+    def envelope(self, rows: Index) -> Envelope: ...
+    def rows_of(self, partners: Partners) -> Index: ...
+    def slots(self, peers_only: bool) -> tuple[Slot, ...]: ...
+    def decode(self, letters: Letters, senders: Index, values: Values, rows: Any) -> Values: ...
+    def hear(
+        self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
+    ) -> Iterator[tuple[Slot, Letters]]: ...
+    def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters: ...
 
 
 class Exchanged(NamedTuple):
@@ -35,7 +60,7 @@ class Exchanged(NamedTuple):
 class Coarse:
     """The moves of a channel over a wire of a few bits, with what the ends of links remember."""
 
-    def __init__(self, channel: "Channel", wire: Modulo, links: Sequence[Link]) -> None:
+    def __init__(self, channel: Carrier, wire: Modulo, links: Sequence[Link]) -> None:
         if channel.tape is None:
             raise InputError("this wire draws public coins; make the channel with the tape of its runs")
         self.channel, self.wire, self.noise = channel, wire, Noise(channel.tape, channel.n)
@@ -49,11 +74,11 @@ class Coarse:
             raise InputError("this wire is read against the values before the step; call mix(…, held=x)")
         q, self._lead, out = y.shape[-1], y.shape[:-2], y.copy()
         rows_y, rows_x, rows_out = (each.reshape(-1, q) for each in (y, held, out))
-        slots = self.channel._slots(True) if partners is None else (self._pairs(partners, y.dtype),)
+        slots = self.channel.slots(True) if partners is None else (self._pairs(partners, y.dtype),)
         met = [self._meeting(slot) for slot in slots]
         self.told = self.memory.count.copy()
         letters = self._encode(rows_y, rows_x, met, partners)
-        own, done = self.channel._decode_own(letters, y), []
+        own, done = self.channel.decode(letters, self.channel.senders, y, slice(None)), []
         for slot, each, theirs in zip(slots, met, self._carry(letters, u, partners, met), strict=True):
             applied, read = self._hear(slot, each, theirs, held)
             delta = np.where(applied[:, None], slot.weight * (read - own[slot.rows]), 0)
@@ -81,13 +106,13 @@ class Coarse:
 
     def _pairs(self, partners: Partners, dtype: np.dtype[Any]) -> Slot:
         """Everyone who has a partner hears it."""
-        source = self.channel._rows_of(partners)
-        rows = np.flatnonzero(source != self.channel._senders)
+        source = self.channel.rows_of(partners)
+        rows = np.flatnonzero(source != self.channel.senders)
         return Slot(rows, source[rows], np.full((len(rows), 1), 0.5, dtype))
 
     def _meeting(self, slot: Slot) -> Meeting:
-        rows = np.arange(len(self.channel._senders))[slot.rows]
-        ends = self.channel._senders[rows], slot.source
+        rows = np.arange(len(self.channel.senders))[slot.rows]
+        ends = self.channel.senders[rows], slot.source
         return Meeting(rows, self.memory.place(*ends), self.memory.place(*ends[::-1]))
 
     def _encode(self, y: Values, x: Values, met: Sequence[Meeting], partners: Partners | None) -> Letters:
@@ -95,25 +120,25 @@ class Coarse:
         exponent, wide = self.memory.choose(met, step, largest)
         if wide.any():
             self._charge_wide(y.shape[-1], wide, partners)
-        envelope = self.channel._envelope(self.channel._senders)
+        envelope = self.channel.envelope(self.channel.senders)
         return self.wire.encode(y, envelope._replace(exponent=exponent, wide=wide))
 
     def _charge_wide(self, q: int, wide: Mask, partners: Partners | None) -> None:
         channel, kind = self.channel, MessageKind(q, rest=self.wire.rest)
         by_node = wide.reshape(len(channel.graphs), len(channel.nodes))
         if partners is None:
-            channel._traffic.from_some(kind, by_node)
+            channel.traffic.from_some(kind, by_node)
         else:
             whom = np.broadcast_to(partners, (*self._lead, len(channel.nodes))).reshape(by_node.shape)
-            channel._traffic.paired(kind, np.where(by_node, whom, channel.nodes))
+            channel.traffic.paired(kind, np.where(by_node, whom, channel.nodes))
 
     def _carry(
         self, letters: Letters, u: Support | None, partners: Partners | None, met: Sequence[Meeting]
     ) -> Iterator[Letters]:
         """The letters that listeners get, slot by slot."""
         if partners is None:
-            return (theirs for _, theirs in self.channel._hear(letters, u, None, True))
-        swapped = self.channel._swap(letters, self.channel._rows_of(partners), u)
+            return (theirs for _, theirs in self.channel.hear(letters, u, None, True))
+        swapped = self.channel.swap(letters, self.channel.rows_of(partners), u)
         return iter([swapped.take(met[0].rows)])
 
     # Hearing
@@ -121,7 +146,7 @@ class Coarse:
     def _hear(self, slot: Slot, met: Meeting, theirs: Letters, held: Values) -> tuple[Mask, Values]:
         """Which exchanges listeners apply, and what they read."""
         assert theirs.scale is not None
-        read = self.channel._decode(theirs, slot.source, held, slot.rows)
+        read = self.channel.decode(theirs, slot.source, held, slot.rows)
         counts = self.channel.counts_of(slot.source, met.back, theirs)
         before = held.reshape(-1, held.shape[-1])[slot.rows]
         arrived = self._arrived(slot.source, met)
@@ -130,7 +155,7 @@ class Coarse:
     def _arrived(self, source: Index, met: Meeting) -> Mask:
         """Whose message was not lost."""
         lost, n = self.channel.lost.get(self.channel.t, ()), self.channel.n
-        ends = zip((source % n).tolist(), (self.channel._senders[met.rows] % n).tolist(), strict=True)
+        ends = zip((source % n).tolist(), (self.channel.senders[met.rows] % n).tolist(), strict=True)
         return np.array([link not in lost for link in ends], bool) if lost else np.ones(len(source), bool)
 
     def _keep(self, done: Sequence[Exchanged], index: Index) -> None:

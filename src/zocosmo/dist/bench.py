@@ -179,7 +179,7 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
         return TorchChannel(Place(path(2), 2), links, codec=codec, key=key, **about)
 
     def swap(channel: TorchChannel) -> Callable[[], Any]:
-        return in_rounds(channel, lambda: channel._swap(Letters(values), 1 - channel.nodes, support))
+        return in_rounds(channel, lambda: channel.swap(Letters(values), 1 - channel.nodes, support))
 
     def mix() -> Any:
         return support.put(x, plain.mix_pairs(support.restrict(x), 1 - plain.nodes, support), out=x)

@@ -111,11 +111,11 @@ class TorchChannel(Channel):
 
     # Letters of neighbours, of partners, of everyone
 
-    def _hear(
+    def hear(
         self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
     ) -> Iterator[tuple[Slot, Letters]]:
         got = self._from_neighbours(letters, u, everyone)
-        for slot in self._slots(peers_only):
+        for slot in self.slots(peers_only):
             yield slot, self._pick(letters, got, self._links_of(slot))
 
     def _hear_at(
@@ -124,14 +124,14 @@ class TorchChannel(Channel):
         rows = list(index.reshape(len(self.nodes), -1))
         public = [None] * self.n if everyone is None else list(everyone.reshape(self.n, -1))
         got = self._carry(letters, self._crossing, rows, public)
-        for slot in self._slots(False):
+        for slot in self.slots(False):
             links = self._links_of(slot)
             places = [
                 rows[self._at[i]] if i in self._at else self._index(got[i, j], public[i]) for i, j in links
             ]
             yield slot, self._pick(letters, got, links), np.stack(places)
 
-    def _swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
+    def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         if len(self._at) == 1 and self.coarse is None:  # nearly always
             return self._swap_one(letters, int(partners[0]), u)
         links = list(zip(partners.tolist(), self.nodes.tolist(), strict=True))

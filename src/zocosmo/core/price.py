@@ -51,6 +51,11 @@ def scaled_signs(d: int, q: int, value: ValueType = F32) -> Bits:
     return Bits(values=q + value.bits, control=value.scale_bits).padded()
 
 
+def scalars(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q values that are sums of other values, and so are written anew on every link"""
+    return Bits(values=q * value.bits, control=value.scale_bits).padded()
+
+
 def residues(bits: int) -> Price:
     """The price of q integers modulo 2^b, b bits each
 
@@ -62,6 +67,6 @@ def residues(bits: int) -> Price:
 
 PRICES: dict[str, Price] = {
     **{name: codec.bits for name, codec in CODECS.items()},
-    **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs)},
+    **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs, scalars)},
     **{f"residues{bits}": residues(bits) for bits in range(1, MOST_RESIDUE_BITS + 1)},
 }

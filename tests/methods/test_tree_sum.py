@@ -193,6 +193,7 @@ def test_what_cannot_be_is_refused_in_one_line(changes, says):
     assert "\n" not in str(error.value)
 
 
-def test_processes_refuse_a_price_without_bytes():
-    with pytest.raises(InputError, match="codec 'residues5' has a price but no bytes; use zocosmo run"):
-        check_peers(small("tree_sum"))
+@pytest.mark.parametrize(("bits", "codec"), [(5, "residues5"), (32, "scalars")])
+def test_processes_refuse_a_price_without_bytes(bits, codec):
+    with pytest.raises(InputError, match=f"codec '{codec}' has a price but no bytes; use zocosmo run"):
+        check_peers(small("tree_sum", bits=bits))

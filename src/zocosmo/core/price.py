@@ -57,6 +57,11 @@ def level(d: int, q: int, value: ValueType = F32) -> Bits:
     return Bits(values=q * LEVEL.bits)
 
 
+def scalars(d: int, q: int, value: ValueType = F32) -> Bits:
+    """q values that are sums of other values, and so are written anew on every link"""
+    return Bits(values=q * value.bits, control=value.scale_bits).padded()
+
+
 def residues(bits: int) -> Price:
     """The price of q integers modulo 2^b, b bits each
 
@@ -68,6 +73,6 @@ def residues(bits: int) -> Price:
 
 PRICES: dict[str, Price] = {
     **{name: codec.bits for name, codec in CODECS.items()},
-    **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs, level)},
+    **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs, level, scalars)},
     **{f"residues{bits}": residues(bits) for bits in range(1, MOST_RESIDUE_BITS + 1)},
 }

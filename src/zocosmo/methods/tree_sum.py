@@ -78,7 +78,7 @@ class TreeSum(Method):
     sides: int = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "codecs", (f"residues{self.bits}" if self.wraps else "values",))
+        object.__setattr__(self, "codecs", (f"residues{self.bits}" if self.wraps else "scalars",))
         super().__post_init__()
 
     @property
@@ -143,8 +143,8 @@ def mean_square(total: Values, noise: Values) -> Values:
         one = total[..., p : p + 1].astype(np.float64)
         square += one * one
     square /= total.shape[-1]
-    least: Values = np.maximum(square - noise, square / 4)
-    return least
+    debiased: Values = np.maximum(square - noise, square / 4)
+    return debiased
 
 
 def tree_total(s: Values, channel: Channel) -> Values:

@@ -37,6 +37,10 @@ class Fzoo(Alone):
     def size(self, t: int, d: int) -> int:
         return self.directions * d
 
+    @property
+    def is_one_sided(self) -> bool:
+        return True
+
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         t, nodes = np.asarray(t)[..., None, None], world.nodes
         signs = draw_signs(tape[..., None, None], t, nodes, np.arange(self.directions)[:, None], q=world.d)

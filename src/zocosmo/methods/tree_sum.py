@@ -95,6 +95,10 @@ class TreeSum(Method):
     def stages(self, world: World) -> int:
         return 2 * int(distances(world.graph)[0].max())  # to the root and back
 
+    @property
+    def is_one_sided(self) -> bool:
+        return self.sides == 1
+
     def draw(self, world: World, tape: Tape, t: Rounds) -> TreeSumDraw:
         t, P, d = np.asarray(t)[..., None], self.perturbations, world.d
         z = draw_signs(tape[..., None, None], t[..., None], np.arange(P)[:, None], q=d)

@@ -37,12 +37,12 @@ CASES = {
     "expected, cut, momentum": (paths.EXPECTED, pairs("I", f"{CUT}, sides: 1, beta: 0.5", mu=0.5)),
     "expected, global": (paths.EXPECTED, f"{{kind: cosmo, eta: 0.05, mu: 0.5, sides: 1, {CUT}}}"),
     "bits": (bits.BITS, pairs("G", f"{ORTHOGONAL}, sides: 1")),
-    "bits, normalised": (bits.BITS, pairs("I", f"{ORTHOGONAL}, step_rule: normalised")),
+    "bits, normalised": (bits.BITS, pairs("I", f"{ORTHOGONAL}, step: normalised")),
     "bits, normalised among neighbours": (
         bits.BITS,
-        "{kind: cosmo, q: 2, eta: 0.01, mu: 1.0e-3, passes: 2, step_rule: normalised}",
+        "{kind: cosmo, q: 2, eta: 0.01, mu: 1.0e-3, passes: 2, step: normalised}",
     ),
-    "budget, normalised": (bits.BUDGET, pairs("I", f"{ORTHOGONAL}, step_rule: normalised")),
+    "budget, normalised": (bits.BUDGET, pairs("I", f"{ORTHOGONAL}, step: normalised")),
 }
 
 
@@ -86,8 +86,8 @@ def test_a_wrong_law_would_be_noticed(check, more, lie, monkeypatch):
         (updates.CERTIFIED, ORTHOGONAL, "one direction and two sides|without momentum and noise"),
         (updates.STEP, f"{ORTHOGONAL}, sides: 1", "adds variance"),
         (difference.BIAS, f"{ORTHOGONAL}, sides: 1", "central differences"),
-        (paths.EXPECTED, f"{ORTHOGONAL}, step_rule: normalised", "normalised step"),
-        (paths.STABLE, f"{ORTHOGONAL}, step_rule: normalised", "normalised step"),
+        (paths.EXPECTED, f"{ORTHOGONAL}, step: normalised", "normalised step"),
+        (paths.STABLE, f"{ORTHOGONAL}, step: normalised", "normalised step"),
     ],
 )
 def test_what_does_not_apply_says_why(check, more, why, monkeypatch):

@@ -1,10 +1,12 @@
 """Checks of methods with several directions, one side or normalised steps: true, and able to fail."""
 
+from pathlib import Path
+
 import pytest
 
 from zocosmo.checks import bits, check_plans, difference, paths, run, updates
 from zocosmo.experiments.config import Config
-from zocosmo.experiments.plan import read_plan
+from zocosmo.experiments.plan import load_plan, read_plan
 from zocosmo.theory.directions import Directions
 
 LOSSES = "{kind: quadratic, d: 8, omega: 0.5, zeta: 2.0, sigma: 0.5}"
@@ -94,3 +96,10 @@ def test_what_does_not_apply_says_why(check, more, why, monkeypatch):
     (row,) = rows(check, pairs("G", more), monkeypatch)
     assert row.verdict == "not applicable"
     assert any(part in row.note for part in why.split("|"))
+
+
+def test_the_config_of_the_second_generation_holds():
+    plan = load_plan(Path(__file__).parents[2] / "configs" / "second.yaml")
+    found = check_plans([plan], 30, only="V of the coupling")
+    assert {row.verdict for row in found} == {"agrees", "not applicable"}
+    assert sum(row.verdict == "agrees" for row in found) == 32

@@ -1,10 +1,12 @@
 """Checks of methods with several directions, one side or normalised steps: true, and able to fail."""
 
+from pathlib import Path
+
 import pytest
 
 from zocosmo.checks import bits, check_plans, difference, paths, run, updates
 from zocosmo.experiments.config import Config
-from zocosmo.experiments.plan import read_plan
+from zocosmo.experiments.plan import load_plan, read_plan
 from zocosmo.theory.directions import Directions
 
 LOSSES = "{kind: quadratic, d: 8, omega: 0.5, zeta: 2.0, sigma: 0.5}"
@@ -37,12 +39,12 @@ CASES = {
     "expected, cut, momentum": (paths.EXPECTED, pairs("I", f"{CUT}, sides: 1, beta: 0.5", mu=0.5)),
     "expected, global": (paths.EXPECTED, f"{{kind: cosmo, eta: 0.05, mu: 0.5, sides: 1, {CUT}}}"),
     "bits": (bits.BITS, pairs("G", f"{ORTHOGONAL}, sides: 1")),
-    "bits, normalised": (bits.BITS, pairs("I", f"{ORTHOGONAL}, step_rule: normalised")),
+    "bits, normalised": (bits.BITS, pairs("I", f"{ORTHOGONAL}, step: normalised")),
     "bits, normalised among neighbours": (
         bits.BITS,
-        "{kind: cosmo, q: 2, eta: 0.01, mu: 1.0e-3, passes: 2, step_rule: normalised}",
+        "{kind: cosmo, q: 2, eta: 0.01, mu: 1.0e-3, passes: 2, step: normalised}",
     ),
-    "budget, normalised": (bits.BUDGET, pairs("I", f"{ORTHOGONAL}, step_rule: normalised")),
+    "budget, normalised": (bits.BUDGET, pairs("I", f"{ORTHOGONAL}, step: normalised")),
 }
 
 
@@ -86,11 +88,18 @@ def test_a_wrong_law_would_be_noticed(check, more, lie, monkeypatch):
         (updates.CERTIFIED, ORTHOGONAL, "one direction and two sides|without momentum and noise"),
         (updates.STEP, f"{ORTHOGONAL}, sides: 1", "adds variance"),
         (difference.BIAS, f"{ORTHOGONAL}, sides: 1", "central differences"),
-        (paths.EXPECTED, f"{ORTHOGONAL}, step_rule: normalised", "normalised step"),
-        (paths.STABLE, f"{ORTHOGONAL}, step_rule: normalised", "normalised step"),
+        (paths.EXPECTED, f"{ORTHOGONAL}, step: normalised", "normalised step"),
+        (paths.STABLE, f"{ORTHOGONAL}, step: normalised", "normalised step"),
     ],
 )
 def test_what_does_not_apply_says_why(check, more, why, monkeypatch):
     (row,) = rows(check, pairs("G", more), monkeypatch)
     assert row.verdict == "not applicable"
     assert any(part in row.note for part in why.split("|"))
+
+
+def test_the_config_of_the_second_generation_holds():
+    plan = load_plan(Path(__file__).parents[2] / "configs" / "second.yaml")
+    found = check_plans([plan], 30, only="V of the coupling")
+    assert {row.verdict for row in found} == {"agrees", "not applicable"}
+    assert sum(row.verdict == "agrees" for row in found) == 32

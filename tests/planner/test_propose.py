@@ -2,11 +2,14 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zocosmo.errors import InputError
+from zocosmo.graphs.graph import complete
+from zocosmo.methods import EdgeLocal
 from zocosmo.planner.propose import (
     FAILING,
     HEAD_BITS,
@@ -19,6 +22,8 @@ from zocosmo.planner.propose import (
     settings,
     wire_bits,
 )
+from zocosmo.problems.quadratic import Quadratic
+from zocosmo.sim.engine import Run, Simulation
 from zocosmo.theory.directions import Directions, norm_factor
 from zocosmo.theory.touches import share_left
 
@@ -132,3 +137,19 @@ def test_a_short_budget_is_said_to_be_short():
 def test_what_is_no_budget_is_refused(change, words):
     with pytest.raises(InputError, match=words):
         propose(Spending(**{**FIELD, **change}))
+
+
+def test_the_code_spends_queries_and_scatters_as_proposed():
+    """One round of the proposed method: its queries, and E‖ĝ‖² over tapes on a linear loss, |z| < 4."""
+    found = propose(Spending(**FIELD, bits=10_000, queries=3200))
+    fields = {"q": found.q, "directions": found.directions, "signs": found.signs, "sides": found.sides}
+    method = EdgeLocal(coupling=found.coupling, eta=1.0, mu=1.0, **fields)
+    g = np.arange(1.0, 33.0)
+    flat = Quadratic(np.zeros((2, 32)), np.stack([g, g]), 0.0, None)
+    sim = Simulation([Run(method, complete(2), flat, seed) for seed in range(400)])
+    start = np.asarray(sim.states()).copy()
+    sim.round()
+    moved = ((np.asarray(sim.states()) - start)[:, 0] ** 2).sum(axis=-1)
+    z = (moved.mean() - float(found.factor) * (g @ g)) / (moved.std(ddof=1) / 20)
+    assert abs(z) < 4
+    assert set(sim.checkpoint().queries.tolist()) == {2 * found.queries}  # of both nodes

@@ -55,7 +55,7 @@ class Case:
         self.common = self.coupling != "I"  # all pairs share a support
         self.on_matchings = isinstance(self.method, EdgeLocal)
         self.is_uniform = isinstance(self.method, Sparse) and self.rule == "uniform"  # fresh every round
-        self.value_bits = WIRES[plan.wire].charged.bits
+        self.value_bits = WIRES[self.own_wire or plan.wire].charged.bits
         spec = dict(trial.problem)
         self.problem_kind = f"{spec['kind']}{' in a subspace' * (SUBSPACE_SIZE in spec)}"
         self.radius: float | None = None  # two rows need it, and it takes a second
@@ -219,14 +219,6 @@ class Case:
 
 
 # Why a formula does not apply to a case; empty if it does.
-
-
-def not_single(case: Case) -> str:
-    """The formulas are those of one direction, two sides and plain steps."""
-    plain = case.settings.get("step_rule", "plain") == "plain"
-    if case.method.vectors == 1 and not case.method.is_one_sided and plain:
-        return ""
-    return "several directions, one side or a normalised step; the formulas have none of them"
 
 
 def not_on_matchings(case: Case) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from zocosmo.checks.bits import BITS, BUDGET
-from zocosmo.checks.case import Case, not_single
+from zocosmo.checks.case import Case
 from zocosmo.checks.check import Check
 from zocosmo.checks.difference import BIAS
 from zocosmo.checks.draws import COVERAGE, EDGES, GAP, MARGINALS
@@ -86,7 +86,7 @@ def sorted_out(
     everything = list(cases)
     for check in checks:
         for case in everything:
-            if why := not_single(case) or check.why_not(case):
+            if why := check.why_not(case):
                 reasons.setdefault((check, why), Counter())[case.method.kind] += 1
             else:
                 due.setdefault(About(check.formula, check.label, check.about(case)), (check, case))

@@ -123,8 +123,9 @@ def drift(b: int, c: Number, *, sure: bool = False) -> int:
 def largest_c(b: int, *, sure: bool = False) -> float:
     """√6 w / 2, w the half width: the largest c whose scale shrinks by itself; √6 · 2^b / 4 unless `sure`
 
-    Up to twice this c the scale stays where it is, beyond that it doubles at every meeting. A smoothed s²
-    shrinks too: it is moved towards Δ²/6 < (2c²/3w²) s² ≤ s², because Δ < 2cs/w.
+    Up to twice this c the scale stays where it is, beyond that it doubles at every meeting. An s that is
+    estimated from q values wobbles by a share of 1/√(2q): stay below by that. A smoothed s² shrinks too: it
+    is moved towards Δ²/6 < (2c²/3w²) s² ≤ s², because Δ < 2cs/w.
 
     >>> [round(largest_c(b), 2) for b in range(2, 9)]
     [2.45, 4.9, 9.8, 19.6, 39.19, 78.38, 156.77]

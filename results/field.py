@@ -4,8 +4,8 @@
     python results/field.py --take runs/field --take-64 runs/field-64 --write
 
 `results/field` and `results/field-64` have the tables of the configs of their names; `results/field-smollm2`
-has those of its own, with both logs. With --take, tables and figure are copied from the folder of a comparison;
-with --write, all go into the pages.
+has those of its own, with both logs. With --take, tables and figure are copied from the folder of a
+comparison; with --write, all go into the pages.
 """
 
 import argparse
@@ -25,12 +25,12 @@ TAKEN = ("*/*.md", "winners.md", "summary.md", "verdicts.md", "settings.csv", "b
 TITLES = {
     "quadratic": "Quadratic, d = 128, ζ = 2, σ = 0.5",
     "rosenbrock": "Rosenbrock, d = 128, s_i ~ N(0, 0.3²)",
-    "logistic": "Logistic regression on breast cancer data, d = 31, labels split by Dirichlet(0.1), batches of 16",
-    "digits": "A network of 16 hidden units on digits, d = 1,210, labels split by Dirichlet(0.5), batches of 32",
+    "logistic": "Logistic regression on breast cancer, d = 31, labels split by Dirichlet(0.1), batches of 16",
+    "digits": "A network of 16 units on digits, d = 1,210, labels split by Dirichlet(0.5), batches of 32",
 }
 EARLIER = (
-    "*These winners are of an earlier rule: settings chosen at the largest budget and for equal queries, 1,600 "
-    "rounds for all.*\n\n"
+    "*These winners are of an earlier rule: settings chosen at the largest budget and for equal queries, "
+    "1,600 rounds for all.*\n\n"
 )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from zocosmo.compare.contest import Chosen, Limit, joint_limits, limits, told
 from zocosmo.compare.standing import Standing
-from zocosmo.compare.tables import DIGITS, OURS, START, ContestResult, completed, counted, word
+from zocosmo.compare.tables import DIGITS, OURS, START, ContestResult, completed, counted, plain_std, word
 from zocosmo.compare.winners import Ranks, first, ranked
 from zocosmo.methods import METHODS
 from zocosmo.report.budget import GREATER_IS_BETTER, Cell, cell, selected
@@ -126,7 +126,9 @@ def standings_grid(found: Sequence[Standing]) -> Grid:
 
 def value(each: Standing) -> GridEntry:
     notes = "†" * each.ended + START * each.at_start + f" ({each.diverged} diverged)" * bool(each.diverged)
-    return GridEntry(rounded(each.mean, each.std, DIGITS), each.rank == 1, notes.strip())
+    return GridEntry(
+        rounded(each.mean, plain_std(each.mean, each.std), DIGITS), each.rank == 1, notes.strip()
+    )
 
 
 def difference(each: Standing) -> str:

@@ -96,8 +96,19 @@ def field_grid(result: ContestResult, metric: str, among: Sequence[Limit] = ()) 
 
 def marked(result: ContestResult, row: Mapping[Any, Any] | None, best: float | None) -> GridEntry:
     """A cell; where settings are chosen at each limit, with a mark if not one round fits into it."""
-    shown = entry(None if row is None else dict(row), best, False, DIGITS)
+    if row is None or not result.contest.each:
+        return entry(None if row is None else dict(row), best, False, DIGITS)
+    shown = entry({**row, "std": plain_std(row["mean"], row["std"])}, best, False, DIGITS)
     return shown._replace(notes=f"{shown.notes} {START}".strip()) if at_start(result, row) else shown
+
+
+def plain_std(mean: float, std: float) -> float:
+    """The std, or 0 where it is the rounding of equal values.
+
+    >>> plain_std(1.0, 2e-16), plain_std(1.0, 1e-3)
+    (0.0, 0.001)
+    """
+    return 0.0 if std < 1e-12 * abs(mean) else std
 
 
 def at_start(result: ContestResult, row: Mapping[Any, Any] | None) -> bool:

@@ -23,7 +23,7 @@ Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Arrays = dict[str, NDArray[Any]]
 
-REACH = {2: 2.0, 3: 3.5, 4: 5.0}  # c: how many root mean squares a message of b bits reaches
+REACH = {2: 1.8, 3: 3.5, 4: 5.0}  # c: how many root mean squares a message of b bits reaches
 MOST_REACH = 6.0  # with 5 bits and more
 KEPT = 0.8  # of the mean square, at each meeting
 OUTLIER = 16.0  # times the mean square: what is above counts as this much,
@@ -64,6 +64,7 @@ class Meetings:
         self.failed, self.repaired, self.widened = (np.zeros(runs * nodes, np.int64) for _ in range(3))
         self.open: dict[int, Debt] = {}  # by link
         self.owed: list[Debt] = []  # to be undone in this round
+        self._exponent = np.zeros(runs * nodes, np.int64)  # of the messages of this move
 
     def place(self, senders: Index, receivers: Index) -> Index:
         """The link between two rows, run · n + node."""
@@ -92,6 +93,7 @@ class Meetings:
         square = np.where(self.step > 0, _kept(self.step, step**2), step**2)
         self.step = np.where(met & np.isfinite(square), square, self.step)
         self.widened += wide & met
+        self._exponent = exponent
         return exponent, wide & met
 
     # What a receiver concludes
@@ -114,12 +116,19 @@ class Meetings:
         np.add.at(self.failed, rows, failed)
         np.add.at(self.repaired, rows, ahead)
         missed = failed | ahead
-        self.square[out[failed & heard & is_wide(head)[:, 0]]] *= AFTER_FAILURE
+        self._grow(rows, out, failed & heard & is_wide(head)[:, 0])
         apart = read.astype(np.float64) - held
         seen = (apart * apart).mean(axis=-1) - step_of(head)[:, 0] ** 2 / 12
         self._remember(out[can_read], seen[can_read])
         self.wide[out[missed]] = True
         return apply
+
+    def _grow(self, rows: Index, out: Index, lost: Mask) -> None:
+        """Even a wide message was too narrow: expect far more, and not less than the Δ we wrote with."""
+        least = np.ldexp(1.0, 2 * self._exponent[rows])
+        self.square[out] = np.where(
+            lost, AFTER_FAILURE * np.maximum(self.square[out], least), self.square[out]
+        )
 
     def _remember(self, out: Index, seen: Values) -> None:
         """Follow the mean square of differences: not below a quarter of what was just seen."""

@@ -1,4 +1,4 @@
-"""The key `step` of a config is the field `step_rule` of a method; defaults leave labels and manifests as they were."""
+"""The key `step` of a config is the field `step_rule`; defaults leave labels and manifests as they were."""
 
 import pytest
 

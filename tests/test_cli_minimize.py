@@ -228,3 +228,30 @@ def test_a_file_without_a_schedule_is_one_line_and_exit_code_2(run, tmp_path, te
     code, out, err = run("--command", AWK, "--d", "3", "--rounds", "6", "--schedule", "law.yaml", *FIXED)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert said in err
+
+
+def test_directions_signs_sides_and_step_are_options(run):
+    several = ["--directions", "2", "--signs", "orthogonal", "--sides", "1", "--step", "normalised"]
+    fixed = ["--q", "2", "--eta", "0.1", "--mu", "0.5", "--rounds", "3", "--json"]
+    code, out, err = run("--command", AWK, "--d", "3", "--nodes", "2", *fixed, *several)
+    given = {"directions": 2, "signs": "orthogonal", "sides": 1, "step": "normalised"}
+    same = minimize(Command(AWK, 2), [0.0] * 3, rounds=3, q=2, eta=0.1, mu=0.5, seed="0", **given)
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (report["x"], report["nfev"]) == (same.x.tolist(), same.nfev)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--directions", "many"], "--directions takes a whole number or auto, got 'many'"),
+        (["--directions", "2", "--signs", "orthogonal"], "2 orthogonal directions do not fit on q = 1"),
+        (["--sides", "3"], "sides must be between 1 and 2, got 3"),
+        (["--step", "long"], "step 'long' is not known"),
+    ],
+)
+def test_bad_directions_are_refused_in_one_line(run, words, says):
+    code, out, err = run("--command", AWK, "--d", "3", "--rounds", "1", *FIXED, *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.strip().splitlines()) == 1

@@ -230,6 +230,8 @@ def _probed(plan: Plan, say: Say) -> dict[str, float]:
     """η, μ and the noise of the loss, measured on training examples."""
     trial, subject = plan.trials[0], subject_of(plan)
     settings = trial.method.settings
+    if settings.get("step_rule", "plain") != "plain":
+        raise InputError("with a normalised step eta is the length of a step; give eta and mu")
     own = {key: value for key, value in settings.items() if key not in ("eta", "mu", "decay", "codec", "q")}
     found = suggest_for(
         subject.setting,

@@ -87,7 +87,7 @@ def _seeds(config: Config, where: Where, given: Any, problem: str, names: Sequen
 def _refuse_shared(config: Config, pilot: Sequence[Seed], seeds: Sequence[Seed]) -> None:
     both = [seed for seed in pilot if str(seed) in set(map(str, seeds))]
     if both:
-        reason = f"seed {both[0]} is also a seed of the study; tune on others, such as 101, 102"
+        reason = f"seed {both[0]!s} is also a seed of the study; tune on others, such as 101, 102"
         raise config.fail(("tune", "seeds"), reason)
 
 

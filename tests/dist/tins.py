@@ -56,7 +56,7 @@ def honest(t, *, sequence=0, values=VALUES, support=None, **options):
 def forged(t, values, **options):
     """A frame that says what `honest` would refuse to say."""
     peer = channel(1, **options)
-    header = Header(peer._layout(len(values)), peer.value, t, 1, len(values))
+    header = Header(peer._layout(len(values), peer.value), peer.value, t, 1, len(values))
     return frame(header, Message(values), d=D, session=SESSION, seal=peer._lines[0].closing)
 
 

@@ -32,6 +32,12 @@ def test_the_pages_of_the_field_show_what_the_comparisons_wrote(name):
     assert field.filled(page) == page
 
 
+def test_the_page_of_the_second_generation_shows_what_the_comparison_wrote():
+    page = (ROOT / "docs" / "second.md").read_text(encoding="utf-8")
+    assert script("second").filled(page) == page
+    assert script("second")._short("(8.0 ± 1.5)e-4 †") == "8.0e-4"
+
+
 def test_a_new_comparison_replaces_all_that_the_pages_show(tmp_path, monkeypatch):
     """Two problems at two limits; the page is then one screen of text."""
     field, run = script("field"), tmp_path / "run"

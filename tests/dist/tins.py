@@ -72,4 +72,4 @@ def accept(data, t, **options):
     """As `hear`, for bytes that are not as many as node 0 would have read."""
     ours = channel(0, **options)
     ours.begin(t)
-    return ours._accept(data, Awaited((1, 0), 1, len(VALUES)), 1)
+    return ours._accept(data, Awaited((1, 0), 1, len(VALUES)), 1, ours.value)

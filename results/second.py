@@ -31,15 +31,15 @@ def table() -> str:
         cells = [_short(found[problem][name][limit]) for problem in PROBLEMS for limit in LIMITS]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     note = (
-        "Objective, less is better, mean over five seeds; each entry with the best of 24 settings on two pilot "
-        "seeds, chosen anew in each column. ∗ some runs diverged and are left out."
+        "Objective, less is better, mean over five seeds; each entry with the best of 24 settings on two "
+        "pilot seeds, chosen anew in each column. ∗ some runs diverged and are left out."
     )
     return "\n".join(lines) + f"\n\n{note}\n"
 
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["method"]: row for row in csv.DictReader(file)}
+        return {row["method"]: row for row in csv.DictReader(file) if not row["method"].startswith("#")}
 
 
 def _short(cell: str) -> str:

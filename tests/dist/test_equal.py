@@ -185,7 +185,7 @@ def compare(folder, world, cases):
     assert list(other_bytes(cases, found)) == []
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_processes_that_host_several_nodes_compute_what_the_simulator_does(tmp_path, world):
     compare(tmp_path, world, [*own_cases(tmp_path, world), *shared_cases(tmp_path, world)])
 

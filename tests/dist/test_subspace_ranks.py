@@ -3,6 +3,7 @@
 import signal
 
 import numpy as np
+import pytest
 
 from dist.jobs import BOTH, Disturbed, differences, newest, wait_for, write_config
 from dist.plans import ONE_EACH, QUADRATIC, case, config, graphs
@@ -28,6 +29,7 @@ def test_processes_compute_what_the_simulator_does(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_job_that_was_killed_goes_on_to_the_simulators_bits(tmp_path):
     written, out = write_config(tmp_path, RING, problem=RAGGED, rounds=300, log_every=50), tmp_path / "out"
     with Disturbed(tmp_path, 2, written, "--out", out, "--checkpoint-every", 25) as job:
@@ -40,6 +42,7 @@ def test_a_job_that_was_killed_goes_on_to_the_simulators_bits(tmp_path):
     assert list(differences(written, out, tmp_path / "simulated")) == []
 
 
+@pytest.mark.slow
 def test_peers_that_would_go_on_alone_measure_x_too(tmp_path):
     written = write_config(tmp_path, RING, methods=BOTH[1:], problem=RAGGED, on_lost_peer="idle")
     out, columns = tmp_path / "out", ["objective", "local", "disagreement", "bits"]

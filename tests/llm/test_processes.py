@@ -27,7 +27,7 @@ def config(model, kind, n):
     )
 
 
-@pytest.mark.parametrize(("kind", "n"), [("edge_local", 2), ("cosmo", 3)])
+@pytest.mark.parametrize(("kind", "n"), [("edge_local", 2), pytest.param("cosmo", 3, marks=pytest.mark.slow)])
 def test_processes_write_the_log_and_the_states_of_the_simulator(kind, n, tmp_path):
     model = tiny_folder(tmp_path / "tiny")
     cases = [case(kind, tmp_path, config(model, kind, n))]

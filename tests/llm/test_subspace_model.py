@@ -102,6 +102,7 @@ def config(model, **more):
     )
 
 
+@pytest.mark.slow
 def test_processes_write_the_log_and_the_states_of_the_simulator(folder, tmp_path):
     cases = [case("model", tmp_path, config(folder))]
     run_cases(tmp_path, 2, cases)

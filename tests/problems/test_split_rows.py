@@ -146,6 +146,7 @@ def test_splitting_needs_a_batch():
         logistic(3, 1, batch=8, rows="halved")
 
 
+@pytest.mark.slow
 def test_processes_split_rows_as_the_simulator_does(tmp_path):
     methods = [{"kind": kind, **STEP, "directions": 5} for kind in ("cosmo", "edge_local")]
     problem = {"kind": "logistic", "batch": 8, "rows": "split"}

@@ -1,6 +1,7 @@
 """Mixing over wires of a few bits: y_i + Σ_j w_ij (ŷ_j − ŷ_i) over the exchanges that both ends complete."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -74,8 +75,7 @@ class Coarse:
             raise InputError("this wire is read against the values before the step; call mix(…, held=x)")
         q, self._lead, out = y.shape[-1], y.shape[:-2], y.copy()
         rows_y, rows_x, rows_out = (each.reshape(-1, q) for each in (y, held, out))
-        slots = self.channel.slots(True) if partners is None else (self._pairs(partners, y.dtype),)
-        met = [self._meeting(slot) for slot in slots]
+        slots, met = self._neighbours if partners is None else self._paired(partners, y.dtype)
         self.told = self.memory.count.copy()
         letters = self._encode(rows_y, rows_x, met, partners)
         own, done = self.channel.decode(letters, self.channel.senders, y, slice(None)), []
@@ -104,11 +104,18 @@ class Coarse:
 
     # Sending
 
-    def _pairs(self, partners: Partners, dtype: np.dtype[Any]) -> Slot:
+    @cached_property
+    def _neighbours(self) -> tuple[tuple[Slot, ...], list[Meeting]]:
+        """Everyone hears all neighbours."""
+        slots = self.channel.slots(True)
+        return slots, [self._meeting(slot) for slot in slots]
+
+    def _paired(self, partners: Partners, dtype: np.dtype[Any]) -> tuple[tuple[Slot, ...], list[Meeting]]:
         """Everyone who has a partner hears it."""
         source = self.channel.rows_of(partners)
         rows = np.flatnonzero(source != self.channel.senders)
-        return Slot(rows, source[rows], np.full((len(rows), 1), 0.5, dtype))
+        slot = Slot(rows, source[rows], np.full((len(rows), 1), 0.5, dtype))
+        return (slot,), [self._meeting(slot)]
 
     def _meeting(self, slot: Slot) -> Meeting:
         rows = np.arange(len(self.channel.senders))[slot.rows]

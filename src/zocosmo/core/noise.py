@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.core.tape import Tape
+from zocosmo.core.tape import Ids, Tape
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -36,8 +36,7 @@ class Noise:
         at = self._which[rows // self.n] * self.n + rows % self.n
         new = np.unique(at[~self._drawn[at]])
         if new.size:
-            coins = self._tape[new // self.n].coins("dither", t, new % self.n)
-            self._dither[new] = (coins.bytes(2 * q).view("<u2") + 0.5) * 2.0**-16
+            self._dither[new] = dither(self._tape[new // self.n], "dither", t, new % self.n, size=q)
             self._drawn[new] = True
         r: Values = self._dither[at]
         return r
@@ -47,3 +46,12 @@ class Noise:
         if self._factors.shape[-1] < q:
             self._factors = self._tape.coins("check").words(q)
         return self._factors[self._which[rows // self.n], :q]
+
+
+def dither(tape: Tape, label: str, *ids: Ids, size: int) -> NDArray[np.float64]:
+    """`size` public numbers of each stream, (…, size): odd multiples of 2⁻¹⁷ between 0 and 1, mean 1/2.
+
+    Sums of fewer than 2³⁶ of them are exact in any order.
+    """
+    words = tape.coins(label, *ids).bytes(2 * size).view("<u2")
+    return (2.0 * words + 1.0) * 2.0**-17

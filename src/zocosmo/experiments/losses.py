@@ -1,4 +1,4 @@
-"""Messages that a config says do not arrive, and wires whose ends repair that."""
+"""Lost messages of a config, and the wires that can repair them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

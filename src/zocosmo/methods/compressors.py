@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.core.tape import Ids, Tape
-
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 
@@ -85,15 +83,6 @@ def union(index: Index, d: int) -> NDArray[np.bool_]:
     named = np.zeros((*flat.shape[:-1], d), bool)
     np.put_along_axis(named, flat, True, axis=-1)
     return named
-
-
-def dither(tape: Tape, label: str, *ids: Ids, size: int) -> NDArray[np.float64]:
-    """`size` public numbers of each stream, (…, size): odd multiples of 2⁻¹⁷ between 0 and 1, mean 1/2.
-
-    Sums of fewer than 2³⁶ of them are exact in any order.
-    """
-    words = tape.coins(label, *ids).bytes(2 * size).view("<u2")
-    return (2.0 * words + 1.0) * 2.0**-17
 
 
 def folded(k: Values, bits: int) -> Values:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
+from zocosmo.core.noise import dither
 from zocosmo.core.price import MOST_RESIDUE_BITS
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
@@ -24,7 +25,7 @@ from zocosmo.methods.base import (
     check_number,
     own_directions,
 )
-from zocosmo.methods.compressors import dither, folded
+from zocosmo.methods.compressors import folded
 from zocosmo.oracle import Query, estimate
 
 

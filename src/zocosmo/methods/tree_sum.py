@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
+from zocosmo.core.noise import dither
 from zocosmo.core.price import MOST_RESIDUE_BITS
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_whole
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods.base import COUNT, Draw, Method, Rounds, Step, Values, World
-from zocosmo.methods.compressors import dither, folded, weighted_sum
+from zocosmo.methods.compressors import folded, weighted_sum
 from zocosmo.oracle import Query
 from zocosmo.traffic import breadth_first, distances
 

@@ -18,13 +18,14 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from zocosmo.core.modulo import MODULO
 from zocosmo.errors import InputError, check_whole
 from zocosmo.planner.units import show_bits
 from zocosmo.theory.directions import Directions, norm_factor
 from zocosmo.theory.dither import failure, largest_c, wire_table
 from zocosmo.theory.touches import largest_subspace, share_left, touches_needed
 
-HEAD_BITS = 27  # of a message: scale, check, whether it is wide, count of exchanges
+HEAD_BITS = MODULO["mod4"].charged.scale_bits  # of a message over any wire of a few bits
 LEAST_ROUNDS = 100
 SHARE = 0.88
 LEFT = 0.01  # of a disagreement, when nodes count as agreed

@@ -188,6 +188,10 @@ class Problem(Oracle):
         x0 = np.asarray(self.x0)[..., None, :]
         return np.array(np.broadcast_to(x0, (*lead, self.n, self.d)), dtype, order="C")
 
+    def lifted(self, lifting: Any, z: Values, x: Any) -> Any:
+        """States z of a public subspace, if this problem lifts them itself; None: x is kept beside z."""
+        return None
+
     # Measuring
 
     @abstractmethod

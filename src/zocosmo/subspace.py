@@ -4,7 +4,7 @@ x is always x0[c] + (σ_c √(m/d)) · z[h(c)], in the type of the states, so it
 that came before. A query along u at z is a query along Pu at x, whose entries are σ_c √(m/d) ε_{h(c)}.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -51,7 +51,7 @@ class Lifting:
 
     def lift(self, z: Values) -> Values:
         """x of states z (…, n, m), as a new array (…, n, d)."""
-        tables, x = self._in(z.dtype), self._by_column(z)
+        tables, x = self.tables(z.dtype), self._by_column(z)
         x *= tables.entries
         x += tables.x0
         return x
@@ -70,7 +70,9 @@ class Lifting:
         return state.x if isinstance(state, LiftedState) else self.lift(state)
 
     def query(self, query: Query) -> Query:
-        """The same query, asked in x."""
+        """The same query, asked in x; a state that lifts itself answers in z."""
+        if isinstance(query.x, LiftedState) and query.x.lifts_itself:
+            return query
         x = self.point(query.x)
         return query._replace(x=x, directions=tuple(self.direction(u, x.dtype) for u in query.directions))
 
@@ -79,7 +81,7 @@ class Lifting:
         for kept, lifted in self._directions:
             if kept is u and lifted.entries.dtype == dtype:
                 return lifted
-        spread, tables = self.spread(u), self._in(dtype)
+        spread, tables = self.spread(u), self.tables(dtype)
         if spread.rows is None:
             nodes = u.entries.shape[-2:-1] or (1,)
             whole = np.broadcast_to(u.lift(u.entries), (*self.space.lead, *nodes, self.space.m))
@@ -94,7 +96,7 @@ class Lifting:
         """x on the coordinates of a spread."""
         if spread.rows is None:
             return self.lift(z)
-        tables = self._in(z.dtype)
+        tables = self.tables(z.dtype)
         x = spread.of.restrict(z)[..., None] * tables.entry_rows[spread.rows]
         x += tables.x0_rows[spread.rows]
         return _flat(x)
@@ -134,7 +136,8 @@ class Lifting:
             x[..., k, :, :] = np.take(z[..., k, :, :], of_run, axis=-1)
         return x
 
-    def _in(self, dtype: np.dtype[Any]) -> Tables:
+    def tables(self, dtype: np.dtype[Any]) -> Tables:
+        """x0 and the entries of P in a type."""
         if dtype not in self._tables:
             space, members = self.space, self.space.members
             x0, entries = self._x0.astype(dtype), (space.signs * space.scale).astype(dtype)
@@ -168,10 +171,16 @@ class LiftedState(Coordinates):
     Methods see z; the snapshot is z. x is an array or what the problem asked for.
     """
 
+    lifts_itself: ClassVar[bool] = False  # queries are answered from z, for the problem that asked for it
+
     def __init__(self, lifting: Lifting, z: Values, x: Any) -> None:
-        self.lifting, self.z, self.x = lifting, z, x
+        self.lifting, self.z, self._x = lifting, z, x
         self.dtype, self.shape = z.dtype, z.shape
         self.load(z)
+
+    @property
+    def x(self) -> Any:
+        return self._x
 
     def restrict(self, support: Support) -> Values:
         return support.restrict(self.z)
@@ -179,7 +188,7 @@ class LiftedState(Coordinates):
     def put(self, support: Support, values: Values) -> Self:
         support.put(self.z, values, out=self.z)
         spread = self.lifting.spread(support)
-        self.x = spread.at.put(self.x, self.lifting.values(spread, self.z), out=self.x)
+        self._x = spread.at.put(self._x, self.lifting.values(spread, self.z), out=self._x)
         return self
 
     def zeros_like(self) -> Any:
@@ -189,7 +198,7 @@ class LiftedState(Coordinates):
     def load(self, snapshot: Values) -> Self:
         self.z[...] = snapshot
         x = self.lifting.lift(self.z)
-        self.x = x if isinstance(self.x, np.ndarray) else self.x.load(x)
+        self._x = x if isinstance(self._x, np.ndarray) else self._x.load(x)
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:

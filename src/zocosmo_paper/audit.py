@@ -35,9 +35,11 @@ class RecordedForwards(Forwards):
 
     def ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
         found, nodes = super().ask(adapters, t, rows, times), self.sampler.nodes
+        of = len(found) // max(1, times * len(rows))  # directions with rows of their own
         for k, value in enumerate(found.tolist()):
-            node = int(nodes[int(rows[k % len(rows)]) % len(nodes)])
-            self.heard[t, node, k // len(rows)] = value
+            row, side = k // of % len(rows), k // (of * len(rows))
+            node = int(nodes[int(rows[row]) % len(nodes)])
+            self.heard[t, node, side * of + k % of] = value
         return found
 
 

@@ -12,7 +12,7 @@ from zocosmo.llm.adapters import Layout, Site
 from zocosmo.llm.batches import Batch, Index
 from zocosmo.llm.replay import Replay
 from zocosmo.problems.language import CHOICES
-from zocosmo.torch.rows import Owed
+from zocosmo.torch.rows import Owed, both_points
 
 
 class Backbone:
@@ -77,9 +77,9 @@ class Backbone:
         batch: Batch,
         owed: Owed | tuple[()] = (),
     ) -> torch.Tensor:
-        """Mean losses at x + shift, then at x − shift, (2 · rows,).
+        """Mean losses at x + shift, then at x − shift, (2 · rows · K,) with K directions.
 
-        Shifts (rows, q) apply at coordinates `at`; the batch holds the examples of all rows. The `owed`
+        Shifts (rows · K, q) apply at coordinates `at`; the batch holds the examples of all rows. The `owed`
         coordinates and values (rows, q) are written to x first. A replay includes all of this;
         `replay_both.load` copies its inputs ahead.
         """
@@ -92,8 +92,22 @@ class Backbone:
         *owed, batch = rest
         if owed:
             x.scatter_(1, owed[0], owed[1].to(x.device))
-        points = both_points(x, at, shift)
-        return (self._losses(points, batch)[0].view(len(points), -1).mean(dim=1),)
+        return (self._means(both_points(x, at, shift), batch),)
+
+    def by_points(self, make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        """Mean losses at the points that `make` returns for the tensors before a batch: a function that is
+        replayed with the making of the points."""
+        replay = Replay(lambda *given: (self._means(make(*given[:-1]), given[-1]),))
+
+        @torch.inference_mode()
+        def ask(*given: Any) -> torch.Tensor:
+            (mean,) = replay(*given)
+            return mean
+
+        return ask
+
+    def _means(self, points: torch.Tensor, batch: Batch) -> torch.Tensor:
+        return self._losses(points, batch)[0].view(len(points), -1).mean(dim=1)
 
     def _losses(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         logits = self._logits(adapters, batch)
@@ -134,14 +148,6 @@ class Backbone:
         rank, rows = self.layout.rank, len(adapters)
         a, b = site.slices(rank)
         return adapters[:, a].view(rows, rank, site.wide), adapters[:, b].view(rows, site.tall, rank)
-
-
-def both_points(x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-    """x + shift of every row, then x − shift, (2 · rows, d) in float32."""
-    here, points = x.gather(1, at), x.float().repeat(2, 1)
-    points[: len(x)].scatter_(1, at, (here + shift).float())
-    points[len(x) :].scatter_(1, at, (here - shift).float())
-    return points
 
 
 def check_tf32(device: str) -> None:

@@ -27,6 +27,10 @@ class Batch(NamedTuple):
         tokens, mask, places = (part.repeat(times, 1) for part in self[:3])
         return Batch(tokens, mask, places, self.labels.repeat(times))
 
+    def part(self, rows: slice) -> "Batch":
+        """Some of the examples."""
+        return Batch(*(each[rows] for each in self))
+
 
 class Examples:
     """A split of a task in memory; batches are padded to their longest example."""

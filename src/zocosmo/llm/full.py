@@ -4,7 +4,7 @@ Only the model has d entries: visited coordinates and snapshots are stored in sp
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,9 @@ from zocosmo.core.support import Direction, Support
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 from zocosmo.llm.adapters import NOWHERE, Layout
+from zocosmo.llm.batches import Batch
 from zocosmo.llm.problem import LanguageModel, Launched
+from zocosmo.llm.sampling import blocks
 from zocosmo.llm.select import FULL, Named, select, size
 from zocosmo.llm.subject import Subject
 from zocosmo.methods.cosmo import Cosmo
@@ -145,18 +147,30 @@ class FullModel(LanguageModel):
             raise InputError(f"one node with a whole model runs cosmo, got {method.kind}; take method cosmo")
         if np.dtype(dtype) != np.float32:
             raise InputError(f"weights are float32, got {np.dtype(dtype)}; set the study's dtype to float32")
+        self._open(method)
         return self.subject.weights.undo()
 
     def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
         """The loss of the model with its present weights."""
-        mean = self.subject.backbone.losses(NO_ADAPTER, self.sampler.batch(t, ONE, 1))[0].mean()
+        return self._ask(x, t, active)
+
+    def _ask(self, x: Any, t: int, active: Mask | None, k: int = 0, of: int = 1) -> Values:
+        cut = blocks(self.subject.setting.batch, of)[k]
+        self._count([cut], ONE)
+        mean = self._loss(self.sampler.batch(t, ONE, 1).part(cut), x)
         return np.full(self.record.shape, mean.item())
+
+    def _loss(self, batch: Batch, x: Any) -> torch.Tensor:
+        """The mean loss of the model with its present weights, which are x."""
+        return self.subject.backbone.losses(NO_ADAPTER, batch)[0].mean()
 
     def _launch(self, query: Query, t: int) -> Launched:
         """Two forwards of the model, whose weights are then restored to the bit."""
-        backbone, batch = self.subject.backbone, self.sampler.batch(t, ONE, 1)
-        found = both_sides(query, lambda _: backbone.losses(NO_ADAPTER, batch)[0].mean())
-        self._answers.take(torch.stack(found))
+        whole, cuts = self.sampler.batch(t, ONE, 1), blocks(self.subject.setting.batch, len(query.directions))
+        pairs = zip(query.each(), cuts, strict=True)
+        found = [both_sides(one, partial(self._loss, whole.part(cut))) for one, cut in pairs]
+        self._count(cuts * 2, ONE)
+        self._answers.take(torch.stack([side for sides in zip(*found, strict=True) for side in sides]))
         return query, ONE
 
     def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
@@ -173,7 +187,8 @@ class FullModel(LanguageModel):
         norm, moved = (np.array([length]) for length in x.norms())
         asked["coverage"] = np.array([len(x.origin) / self.d])
         apart = np.where(np.isfinite(moved), 0.0, np.nan)
-        extra = {"accuracy": sums[1], **asked, "norm": norm, "moved": moved}
+        seen = {name: each.mean(axis=-1) for name, each in self.counted.items()}
+        extra = {"accuracy": sums[1], **asked, **seen, "norm": norm, "moved": moved}
         return Measured(sums[0], self.record.loss().mean(axis=-1), apart, norm, extra)
 
     def at(self, nodes: Sequence[int]) -> Self:

@@ -30,6 +30,24 @@ def check_memory(model: Any, *, dtype: str, device: str, extra: int = 0) -> None
     )
 
 
+def check_adapters(model: Any | None, d: int, rows: int, directions: int, *, dtype: str, device: str) -> None:
+    """Refuse K directions whose adapters do not fit: float32, one for each row, direction and side.
+
+    K decides what a run computes, so it is never lowered here. `model` is one whose weights are not loaded.
+    """
+    weights = sum(parameter.numel() for parameter in model.parameters()) if model else 0
+    each, taken = 2 * rows * d * 4, weights * DTYPES[dtype].itemsize
+    fits = ((free_memory(device) or 0) - taken) // each if each else 0
+    fewer = f"set directions to {fits} or fewer" if fits > 0 else "use fewer nodes or a smaller rank"
+    which = f"{rows} nodes, {directions} directions, both sides"
+    check_free(
+        each * directions + taken,
+        device=device,
+        what=f"a round of {2 * rows * directions} adapters ({which})",
+        remedy=fewer,
+    )
+
+
 def check_free(need: int, *, device: str, what: str, remedy: str) -> None:
     """Refuse to use more bytes than are free."""
     free = free_memory(device)

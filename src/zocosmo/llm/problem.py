@@ -1,7 +1,7 @@
 """A language model as the problem of a study: a node's loss is that of its adapter on its examples."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from zocosmo.llm.backbone import pick_device
 from zocosmo.llm.batches import Index
 from zocosmo.llm.forwards import Forwards
 from zocosmo.llm.record import Record
-from zocosmo.llm.sampling import Sampler
+from zocosmo.llm.sampling import Sampler, blocks
 from zocosmo.llm.subject import Subject
 from zocosmo.oracle import Arrays, Asks, Mask, Problem, Query, Values
 from zocosmo.oracle import norm as norm_of
@@ -24,9 +24,10 @@ from zocosmo.problems.draws import private, together
 from zocosmo.problems.nodes import check_nodes
 from zocosmo.state import read_ahead
 from zocosmo.torch.aside import Aside
+from zocosmo.torch.lifted import LiftedRows
 from zocosmo.torch.rows import Rows
 
-Launched = tuple[Query, Index]  # a query along one direction whose forwards are running, and its rows
+Launched = tuple[Query, Index]  # a query whose forwards are running, and its rows
 
 
 class LanguageModel(Problem):
@@ -36,6 +37,9 @@ class LanguageModel(Problem):
     the mean over all examples. With queries `one_by_one` every forward has one adapter, so the simulator and
     separate processes give the same bits; `fused` runs everything in one forward, and rounding depends on the
     batch.
+
+    With `rows` the log counts the examples evaluated. "split": direction k of K sees the k-th of K blocks of
+    the batch, on both sides, and all directions are asked at once.
     """
 
     asynchronous = True
@@ -48,6 +52,7 @@ class LanguageModel(Problem):
         self.of = len(parts[0])  # nodes of the whole graph
         self._record = Record((*tape.shape, self.n), self.d if self.notes_visits else 1)
         self._size = math.prod(self._record.shape)
+        self._seen = np.zeros(self._record.shape, np.int64)  # examples evaluated by each node
         self._told: tuple[Values, Values, Index] | None = None  # answers not yet in the record
         self.sampler = Sampler(subject, self.nodes, parts, tape)
         self.forwards = Forwards(subject, self.sampler, self._record.shape, self._size)
@@ -71,6 +76,7 @@ class LanguageModel(Problem):
 
     def states(self, method: Asks, lead: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Rows on the GPU for float32 methods on supports; otherwise an array."""
+        self._open(method)
         device = torch.device(pick_device(self.subject.setting.device))
         if method.on_supports and device.type == "cuda" and np.dtype(dtype) == np.float32:
             return Rows(np.broadcast_to(self.x0[..., None, :], (*lead, self.n, self.d)), device)
@@ -79,21 +85,51 @@ class LanguageModel(Problem):
     def admit(self, method: Asks) -> None:
         if method.is_one_sided:
             raise InputError("a language model answers on both sides of x; use sides 2, not 1")
+        setting = self.subject.setting
+        if setting.rows == "split" and method.vectors > setting.batch:
+            raise InputError(
+                f"{method.vectors} directions cannot split a batch of {setting.batch}; "
+                "lower directions, or raise batch"
+            )
+
+    def lifted(self, lifting: Any, z: Values, x: Any) -> Any:
+        """States that are lifted on the device, if x is there."""
+        return LiftedRows(lifting, z, x) if isinstance(x, Rows) else None
+
+    def _open(self, method: Asks) -> None:
+        """Make room for the answers of K directions on one batch, and see that their adapters fit."""
+        if not self._splits or method.vectors == 1:
+            return
+        self._record = Record(self._record.shape, self._record.d, method.vectors)
+        self.subject.check_points(self._size, method.vectors)
 
     # Answering
 
     def __call__(self, x: Values, t: int, *, active: Mask | None = None) -> Values:
         """One query of each active node; nan for the others."""
+        return self._ask(x, t, active)
+
+    def part(self, k: int, of: int) -> Callable[..., Values]:
+        if not self._splits:
+            return self
+        return lambda x, t, *, active=None: self._ask(x, t, active, k, of)
+
+    def _ask(self, x: Any, t: int, active: Mask | None, k: int = 0, of: int = 1) -> Values:
+        """Mean losses on block k of the `of` blocks of the batch."""
         rows = self._asked(active)
+        self._count(blocks(self.subject.setting.batch, of)[k : k + 1], rows)
         found = np.full(self._size, np.nan)
-        found[rows] = self.forwards.losses(x, t, rows).cpu().numpy()
+        found[rows] = self.forwards.losses(x, t, rows, (k, of)).cpu().numpy()
         return found.reshape(self.record.shape)
 
     def slopes(self, query: Query, t: int) -> Values:
         return self.finish(self.start(query, t))
 
     def start(self, query: Query, t: int) -> tuple[list[Values], Launched]:
-        """Launch the forwards of the last direction, once the ones before it are answered."""
+        """Launch the forwards of the last direction, once the ones before it are answered; or of all
+        directions, if each has rows of its own."""
+        if self._splits:
+            return [], self._launch(query, t)
         *before, last = query.each()
         return [self._finish(self._launch(one, t)) for one in before], self._launch(last, t)
 
@@ -113,6 +149,7 @@ class LanguageModel(Problem):
         """Launch both queries; the host prepares the record and the next round while the device computes."""
         rows = self._asked(query.active)
         answers, at = self.forwards.both_sides(query, t, rows)
+        self._count(blocks(self.subject.setting.batch, len(query.directions)) * 2, rows)
         self._answers.take(answers)
         read_ahead(query.x, query.u)  # the method reads it next
         self.record.visit(at, rows)
@@ -121,15 +158,30 @@ class LanguageModel(Problem):
     def _finish(self, launched: Launched) -> Values:
         """Wait for the device; slopes are 0 at nodes that were not asked."""
         query, rows = launched
-        both, shape = np.full((2, self._size), np.nan), self._record.shape
-        both[:, rows] = self._answers.array().reshape(2, -1)
-        plus, minus = both.reshape(2, *shape)
+        each, shape = len(query.directions), self._record.shape
+        both = np.full((2, each, self._size), np.nan)
+        both[:, :, rows] = self._answers.array().reshape(2, -1, each).swapaxes(1, 2)
+        plus, minus = both.reshape(2, each, *shape)
         step = self.record.clip(plus - minus, self.subject.setting.clip)
         self._told = plus, minus, rows
-        slope = query.slope(step, np.zeros_like(step)).reshape(*shape, 1)
+        slope = np.moveaxis(query.slope(step, np.zeros_like(step))[..., 0], 0, -1)
         if query.active is None:
             return slope
         return np.where(np.broadcast_to(query.active, shape)[..., None], slope, slope.dtype.type(0))
+
+    @property
+    def _splits(self) -> bool:
+        return self.subject.setting.rows == "split"
+
+    def _count(self, cuts: Sequence[slice], rows: Index) -> None:
+        """Count the examples of some blocks at the rows that were asked."""
+        if self.subject.setting.rows is not None:
+            self._seen.reshape(-1)[rows] += sum(cut.stop - cut.start for cut in cuts)
+
+    @property
+    def counted(self) -> Arrays:
+        """Examples evaluated by each node, if they are counted."""
+        return {} if self.subject.setting.rows is None else {"examples": self._seen.astype(np.float64)}
 
     def _asked(self, active: Mask | None) -> Index:
         """Rows (trial · n + node) that are asked."""
@@ -155,10 +207,12 @@ class LanguageModel(Problem):
         return self.record.note(self.subject.setting.noise)
 
     def snapshot(self) -> Arrays:
-        return self.record.arrays()
+        return {**self.record.arrays(), **({"examples": self._seen} if self.counted else {})}
 
     def restore(self, arrays: Mapping[str, Values]) -> None:
         self.record.restore(arrays)
+        if self.counted:
+            self._seen[...] = arrays["examples"]
 
     # Measuring
 
@@ -179,7 +233,8 @@ class LanguageModel(Problem):
             sums[:, rows] = self._evaluate(adapters, [parts[r] for r in rows])
         sums *= self.of / len(examples)
         nll, accuracy = sums.reshape(2, *self.record.shape)
-        return {"objective": nll, "accuracy": accuracy, **self.record.scores(self.subject.setting.noise)}
+        scores = self.record.scores(self.subject.setting.noise)
+        return {"objective": nll, "accuracy": accuracy, **scores, **self.counted}
 
     def report(self, centre: Values) -> Arrays:
         """‖x̄‖, and its distance from the start."""

@@ -205,6 +205,7 @@ def resolved(plan: Plan) -> dict[str, Any]:
     decay: Any = trial.method.decay
     settled = {"decay": {"kind": decay.kind, **dataclasses.asdict(decay)}}
     problem, graph = problem_entry(trial.problem), graph_entry(trial.graph)
+    problem = {key: value for key, value in problem.items() if value is not None}
     sections = {
         "problem": {"kind": problem["kind"], **problem},
         "graphs": [{"kind": graph["kind"], **graph}],

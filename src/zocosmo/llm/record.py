@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from zocosmo.llm.batches import Index
 from zocosmo.oracle import Values
 
-WINDOW = 50  # last queries kept of each node
+WINDOW = 50  # last queries kept of each node; rounds where directions share a batch
 FEWEST = 10  # queries before anything is clipped
 KEPT = ("count", "losses", "steps", "cut")  # in a snapshot, with the coordinates visited
 
@@ -22,11 +22,11 @@ class Record:
     it, keeping its sign. It only compares numbers, so a resumed run clips to the same bits.
     """
 
-    def __init__(self, shape: tuple[int, ...], d: int) -> None:
-        self.shape, self.d = shape, d
+    def __init__(self, shape: tuple[int, ...], d: int, each: int = 1) -> None:
+        self.shape, self.d, self.window = shape, d, WINDOW * each  # each: queries that are added at once
         self.count = np.zeros(shape, np.int64)
-        self.losses = np.zeros((*shape, WINDOW))
-        self.steps = np.zeros((*shape, WINDOW))  # |f(x + μu) − f(x − μu)|
+        self.losses = np.zeros((*shape, self.window))
+        self.steps = np.zeros((*shape, self.window))  # |f(x + μu) − f(x − μu)|
         self.cut = np.zeros(shape, np.int64)  # slopes that were clipped
         self._visited = torch.zeros((math.prod(shape), d), dtype=torch.bool)
         self._limits: dict[float, Values] = {}  # of the clip, by quantile, until steps are added
@@ -39,16 +39,16 @@ class Record:
         return np.where(np.abs(step) > limit, np.copysign(limit, step), step)
 
     def add(self, plus: Values, minus: Values, quantile: float, rows: Index) -> None:
-        """Add a round's queries."""
-        step = plus - minus
+        """Add a round's queries (…, n), or (K, …, n) along K directions."""
+        step = (plus - minus).reshape(-1, *self.shape)
         if quantile:
-            self.cut += np.abs(step) > self.limit(quantile)
+            self.cut += (np.abs(step) > self.limit(quantile)).sum(axis=0)
         self._limits = {}
-        count = self.count.reshape(-1)
-        at = count[rows] % WINDOW
-        self.losses.reshape(-1, WINDOW)[rows, at] = ((plus + minus) / 2).reshape(-1)[rows]
-        self.steps.reshape(-1, WINDOW)[rows, at] = np.abs(step).reshape(-1)[rows]
-        count[rows] += 1
+        each, count = len(step), self.count.reshape(-1)
+        places = rows, (count[rows] + np.arange(each)[:, None]) % self.window
+        self.losses.reshape(-1, self.window)[places] = ((plus + minus) / 2).reshape(each, -1)[:, rows]
+        self.steps.reshape(-1, self.window)[places] = np.abs(step).reshape(each, -1)[:, rows]
+        count[rows] += each
 
     def visit(self, at: torch.Tensor | None, rows: Index) -> None:
         """Mark coordinates (rows, q) as visited, None for all, on the device they are on."""
@@ -77,10 +77,10 @@ class Record:
         return self._limits[quantile]
 
     def _order_statistic(self, quantile: float) -> Values:
-        held = np.minimum(self.count, WINDOW)
-        known = np.arange(WINDOW) < held[..., None]
+        held = np.minimum(self.count, self.window)
+        known = np.arange(self.window) < held[..., None]
         ordered = np.sort(np.where(known, self.steps, np.inf), axis=-1)
-        at = np.clip(np.ceil(quantile * held).astype(np.int64) - 1, 0, WINDOW - 1)
+        at = np.clip(np.ceil(quantile * held).astype(np.int64) - 1, 0, self.window - 1)
         limit = np.take_along_axis(ordered, at[..., None], axis=-1)[..., 0]
         return np.where(held >= FEWEST, limit, np.inf)
 
@@ -119,7 +119,7 @@ class Record:
         self._visited = torch.from_numpy(flags.reshape(-1, self.d))
 
     def _mean(self, ring: Values) -> Values:
-        held = np.minimum(self.count, WINDOW)
+        held = np.minimum(self.count, self.window)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean: Values = np.where(np.arange(WINDOW) < held[..., None], ring, 0.0).sum(axis=-1) / held
+            mean: Values = np.where(np.arange(self.window) < held[..., None], ring, 0.0).sum(axis=-1) / held
         return mean

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zocosmo.llm.adapters import Adapter, Layout
 from zocosmo.llm.backbone import Backbone, pick_device
 from zocosmo.llm.batches import Examples
-from zocosmo.llm.memory import check_memory
+from zocosmo.llm.memory import check_adapters, check_memory
 from zocosmo.llm.models import find_model, load_model, load_tokenizer, skeleton
 from zocosmo.llm.rows import shards
 from zocosmo.llm.tasks import encode, load_task
@@ -100,6 +100,19 @@ class Subject:
         key = self.model, given.dtype, device, *adapter, given.loss, tuple(self.words.tolist())
         backbone: Backbone = self.shelf.get("backbone", key, load)
         return backbone
+
+    def check_points(self, rows: int, directions: int) -> None:
+        """Refuse adapters of a round, one for each row, direction and side, that do not fit on the device."""
+        given, device = self.setting, pick_device(self.setting.device, self.setting.dtype)
+        loaded = "backbone" in vars(self)
+        check_adapters(
+            None if loaded else skeleton(self.model),
+            self.d,
+            rows,
+            directions,
+            dtype=given.dtype,
+            device=device,
+        )
 
     @cached_property
     def words(self) -> Words:

@@ -3,10 +3,11 @@
 import inspect
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.problems.data import ROWS
 from zocosmo.problems.split import SPLITS
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class ModelSetting:
     clip: float = 0.0
     noise: float = 0.0
     together: int = 1
+    rows: Literal["shared", "split"] | None = None  # None: shared, and not counted
 
     def __post_init__(self) -> None:
         given = vars(self)
@@ -59,6 +61,8 @@ class ModelSetting:
         for least, names in enumerate((NOT_NEGATIVE, POSITIVE)):
             for name in names:
                 check_whole(name, given[name], least)
+        if self.rows is not None:
+            check_known("rows", self.rows, ROWS)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
             raise InputError(f"device must be auto, cpu, cuda, or one like cuda:1; got {self.device!r}")
         if not 0 <= self.clip < 1:

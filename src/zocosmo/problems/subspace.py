@@ -1,6 +1,6 @@
 """A problem in a public subspace: nodes move z, and every query is answered at x = x0 + P z."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -46,7 +46,12 @@ class SubspaceProblem(Problem):
         z = np.zeros((*lead, self.n, self.d), dtype)
         if not method.on_supports:
             return z
-        return LiftedState(self.lifting, z, self.inner.states(method, lead, dtype))
+        x = self.inner.states(method, lead, dtype)
+        own = self.inner.lifted(self.lifting, z, x)
+        return LiftedState(self.lifting, z, x) if own is None else own
+
+    def admit(self, method: Asks) -> None:
+        self.inner.admit(method)
 
     # Answering
 
@@ -56,12 +61,16 @@ class SubspaceProblem(Problem):
     def slopes(self, query: Query, t: int) -> Values:
         return self.inner.slopes(self.lifting.query(query), t)
 
+    def part(self, k: int, of: int) -> Callable[..., Values]:
+        ask = self.inner.part(k, of)
+        return lambda x, t, *, active=None: ask(self.lifting.point(x), t, active=active)
+
     def start(self, query: Query, t: int) -> Any:
         return self.inner.start(self.lifting.query(query), t)
 
     def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
-        asked = self.lifting.query(query)
-        self.inner.look_ahead(self.lifting.direction(coming, asked.x.dtype), asked, t)
+        then = self.lifting.query(query._replace(directions=(coming,)))
+        self.inner.look_ahead(then.u, self.lifting.query(query), t)
 
     def finish(self, started: Any) -> Values:
         return self.inner.finish(started)

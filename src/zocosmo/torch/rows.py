@@ -106,6 +106,12 @@ class Rows(Coordinates):
         )
         return self
 
+    def become(self, tensor: torch.Tensor) -> Self:
+        """Overwrite all entries with rows on the device, (rows, d)."""
+        self._coming = self._owed = self._put = None
+        self._tensor.copy_(tensor)
+        return self
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         whole: Values = self.tensor.cpu().numpy().reshape(self.shape)
         return np.array(whole, dtype, copy=copy)  # on the CPU `whole` shares the tensor's memory
@@ -127,6 +133,20 @@ class Places:
         index = np.broadcast_to(support.index, (*self.shape[:-1], support.q)).reshape(-1, support.q)
         self._kept = [*self._kept[-1:], (support, to_device(index, self.device))]
         return self._kept[-1][1]
+
+
+def both_points(x: torch.Tensor, at: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    """x + shift of every row, then x − shift, (2 · rows, d) in float32.
+
+    Shifts (rows · K, q) along K directions of each row give 2 · rows · K points, in their order.
+    """
+    each, (rows, q) = len(shift) // len(x), at.shape
+    here = x.gather(1, at)[:, None]
+    points = x.float()[None, :, None].repeat(2, 1, each, 1).view(2, rows * each, -1)
+    places, by = at[:, None].expand(rows, each, q).reshape(-1, q), shift.view(rows, each, q)
+    points[0].scatter_(1, places, (here + by).float().view(-1, q))
+    points[1].scatter_(1, places, (here - by).float().view(-1, q))
+    return points.view(2 * rows * each, -1)
 
 
 def keep_freed_memory() -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from zocosmo.core.support import Direction
+from zocosmo.core.support import Direction, same_draw
 from zocosmo.state import lend
 
 Values = NDArray[Any]
@@ -77,6 +77,13 @@ class Query(NamedTuple):
         return len(self.directions) + 1 if self.sides == 1 else 2 * len(self.directions)
 
 
+def same_question(one: Query, other: Query) -> bool:
+    """Whether two queries shift by the same draws and μ, wherever they start."""
+    if len(one.directions) != len(other.directions) or one.mu != other.mu:
+        return False
+    return all(map(same_draw, one.directions, other.directions))
+
+
 class Measured(NamedTuple):
     """What a checkpoint measures of every run; arrays over runs."""
 
@@ -116,8 +123,11 @@ class Oracle(ABC):
         """
         return self.slopes(query, t)
 
-    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:  # noqa: B027
-        """Prepare for round t, which will ask along `coming`, while `query` is being answered."""
+    def look_ahead(  # noqa: B027
+        self, coming: Direction, query: Query, t: int, more: tuple[Direction, ...] = ()
+    ) -> None:
+        """Prepare for round t, which will ask along `coming`, and `more` directions on its support, while
+        `query` is being answered."""
 
     def finish(self, started: Any) -> Values:
         """The slopes of a query that was started."""

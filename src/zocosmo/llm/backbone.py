@@ -92,21 +92,10 @@ class Backbone:
         *owed, batch = rest
         if owed:
             x.scatter_(1, owed[0], owed[1].to(x.device))
-        return (self._means(both_points(x, at, shift), batch),)
+        return (self.means(both_points(x, at, shift), batch),)
 
-    def by_points(self, make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-        """Mean losses at the points that `make` returns for the tensors before a batch: a function that is
-        replayed with the making of the points."""
-        replay = Replay(lambda *given: (self._means(make(*given[:-1]), given[-1]),))
-
-        @torch.inference_mode()
-        def ask(*given: Any) -> torch.Tensor:
-            (mean,) = replay(*given)
-            return mean
-
-        return ask
-
-    def _means(self, points: torch.Tensor, batch: Batch) -> torch.Tensor:
+    def means(self, points: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """The mean loss of each adapter, on as many examples of the batch each."""
         return self._losses(points, batch)[0].view(len(points), -1).mean(dim=1)
 
     def _losses(self, adapters: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -148,6 +137,22 @@ class Backbone:
         rank, rows = self.layout.rank, len(adapters)
         a, b = site.slices(rank)
         return adapters[:, a].view(rows, rank, site.wide), adapters[:, b].view(rows, site.tall, rank)
+
+
+class ByPoints:
+    """Mean losses of a backbone at the points that `make` returns for the tensors before a batch.
+
+    A replay includes the making of the points; `load` copies inputs ahead.
+    """
+
+    def __init__(self, backbone: Backbone, make: Callable[..., torch.Tensor]) -> None:
+        replay = Replay(lambda *given: (backbone.means(make(*given[:-1]), given[-1]),))
+        self._replay, self.load = replay, replay.load
+
+    @torch.inference_mode()
+    def __call__(self, *given: Any) -> torch.Tensor:
+        (mean,) = self._replay(*given)
+        return mean
 
 
 def check_tf32(device: str) -> None:

@@ -1,16 +1,15 @@
 """The queries of a round as forwards of the backbone: all adapters in one, or one by one."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from zocosmo.core.support import Direction, same_draw
+from zocosmo.llm.backbone import ByPoints
 from zocosmo.llm.batches import Index
 from zocosmo.llm.sampling import Sampler, is_even
 from zocosmo.llm.subject import Subject
-from zocosmo.oracle import Query, Values
+from zocosmo.oracle import Query, Values, same_question
 from zocosmo.torch.aside import to_device
 from zocosmo.torch.lifted import DeviceLift, LiftedRows
 from zocosmo.torch.rows import Rows, both_points
@@ -27,8 +26,8 @@ class Forwards:
 
     def __init__(self, subject: Subject, sampler: Sampler, shape: tuple[int, ...], size: int) -> None:
         self.subject, self.sampler, self.shape, self.size = subject, sampler, shape, size  # size: all rows
-        self._shifts: tuple[Direction, float, torch.Tensor] | None = None  # prepared for the next round
-        self._lifted: tuple[DeviceLift, Callable[..., torch.Tensor]] | None = None  # the last replayed
+        self._shifts: tuple[Query, torch.Tensor] | None = None  # prepared for the next round
+        self._lifted: tuple[DeviceLift, ByPoints] | None = None  # the last replayed
 
     @property
     def is_fused(self) -> bool:
@@ -61,14 +60,19 @@ class Forwards:
 
     def look_ahead(self, coming: Query, query: Query, rows: Index) -> None:
         """Prepare the shifts and the forward inputs of the next round while `query` runs."""
-        held = query.x
+        held, ready = query.x, self.sampler.ready
+        if isinstance(held, LiftedRows):
+            shifts = held.prepare(coming.directions, coming.mu)
+            if ready is not None and self._lifted is not None and len(rows) == self.size:
+                self._lifted[1].load(held.tensor(), *shifts, ready.batch)
+            return
         if not isinstance(held, Rows):
             return
         at, shift = held.places(coming.u), self._shift(coming)
-        self._shifts = coming.u, coming.mu, shift
-        if self.sampler.ready is not None and len(rows) == len(shift):
+        self._shifts = coming, shift
+        if ready is not None and len(rows) == self.size:
             x, owed = held.debt_after(query.u)
-            self.subject.backbone.replay_both.load(x, at, shift, *owed, self.sampler.ready.batch)
+            self.subject.backbone.replay_both.load(x, at, shift, *owed, ready.batch)
 
     def ask(self, adapters: torch.Tensor, t: int, rows: Index, times: int = 1) -> torch.Tensor:
         """Mean losses of adapters on their rows' examples of round t, each row `times` times.
@@ -103,9 +107,9 @@ class Forwards:
         some = points.view(2, self.size, len(query.directions), -1)[:, kept]
         return self.ask(some.flatten(0, 2), t, rows, times=2), lift.at(axes)[kept]
 
-    def _of_lifted(self, lift: DeviceLift) -> Callable[..., torch.Tensor]:
+    def _of_lifted(self, lift: DeviceLift) -> ByPoints:
         if self._lifted is None or self._lifted[0] is not lift:
-            self._lifted = lift, self.subject.backbone.by_points(lift.points)
+            self._lifted = lift, ByPoints(self.subject.backbone, lift.points)
         return self._lifted[1]
 
     def _shifted(self, query: Query, rows: Index) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
@@ -123,13 +127,11 @@ class Forwards:
 
     def _shift(self, query: Query) -> torch.Tensor:
         """μ ε of every row and direction, (rows · K, q) on the device."""
-        made, wide = self._shifts, (*self.shape, query.u.q)
-        if len(query.directions) > 1:
-            each = [np.broadcast_to(one.shift(), wide) for one in query.each()]
-            return self._moved(np.stack(each, axis=-2).reshape(-1, query.u.q))
-        if made is not None and same_draw(made[0], query.u) and made[1] == query.mu:
-            return made[2]
-        return self._moved(np.broadcast_to(query.shift(), wide).reshape(-1, query.u.q))
+        if self._shifts is not None and same_question(self._shifts[0], query):
+            return self._shifts[1]
+        q, each = query.u.q, [one.shift() for one in query.each()]
+        wide = np.broadcast_to(np.stack(each, axis=-2), (*self.shape, len(each), q))
+        return self._moved(wide.reshape(-1, q))
 
     def _tensor(self, x: Any) -> torch.Tensor:
         """States as rows on the device, with their dtype."""

@@ -173,7 +173,7 @@ class FullModel(LanguageModel):
         self._answers.take(torch.stack([side for sides in zip(*found, strict=True) for side in sides]))
         return query, ONE
 
-    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+    def look_ahead(self, coming: Direction, query: Query, t: int, more: tuple[Direction, ...] = ()) -> None:
         query.x.look_ahead(coming, query.u)
         self.sampler.prepare(t, ONE, 1)
 

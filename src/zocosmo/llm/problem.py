@@ -137,13 +137,14 @@ class LanguageModel(Problem):
         before, launched = started
         return np.concatenate([*before, self._finish(launched)], axis=-1)
 
-    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+    def look_ahead(self, coming: Direction, query: Query, t: int, more: tuple[Direction, ...] = ()) -> None:
         rows = self._asked(query.active)
         if self.subject.setting.clip:
             self.record.limit(self.subject.setting.clip)
         if self.forwards.is_fused and len(rows):
             self.sampler.prepare(t, rows, 2)
-        self.forwards.look_ahead(query._replace(directions=(coming,)), query, rows)
+        asked = (coming, *more) if self._splits else (coming,)
+        self.forwards.look_ahead(query._replace(directions=asked), query, rows)
 
     def _launch(self, query: Query, t: int) -> Launched:
         """Launch both queries; the host prepares the record and the next round while the device computes."""

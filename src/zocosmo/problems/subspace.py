@@ -68,9 +68,9 @@ class SubspaceProblem(Problem):
     def start(self, query: Query, t: int) -> Any:
         return self.inner.start(self.lifting.query(query), t)
 
-    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
-        then = self.lifting.query(query._replace(directions=(coming,)))
-        self.inner.look_ahead(then.u, self.lifting.query(query), t)
+    def look_ahead(self, coming: Direction, query: Query, t: int, more: tuple[Direction, ...] = ()) -> None:
+        then = self.lifting.query(query._replace(directions=(coming, *more)))
+        self.inner.look_ahead(then.u, self.lifting.query(query), t, then.directions[1:])
 
     def finish(self, started: Any) -> Values:
         return self.inner.finish(started)

@@ -95,7 +95,8 @@ class Rounds:
     def _answer(self, oracle: Oracle, query: Query) -> Values:
         started = oracle.start(query, self.t)
         if oracle.asynchronous:
-            oracle.look_ahead(self.draws.at(self.t + 1).u, query, self.t + 1)
+            coming, *more = self.draws.at(self.t + 1).directions
+            oracle.look_ahead(coming, query, self.t + 1, tuple(more))
         return oracle.finish(started)
 
     def _begin(self) -> None:

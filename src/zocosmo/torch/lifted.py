@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zocosmo.core.support import Direction, Support
+from zocosmo.core.support import Direction, Support, same_draw
 from zocosmo.subspace import LiftedState, Lifting
 from zocosmo.torch.aside import to_device
 from zocosmo.torch.rows import Rows, both_points
@@ -71,6 +71,7 @@ class LiftedRows(LiftedState):
 
     def __init__(self, lifting: Lifting, z: Values, x: Rows) -> None:
         self.device_lift, self._is_lifted = DeviceLift(lifting, z.shape, x.device), False
+        self._ready: tuple[tuple[Direction, ...], float, Shifts] | None = None
         super().__init__(lifting, z, x)
 
     @property
@@ -85,15 +86,23 @@ class LiftedRows(LiftedState):
         """z of all rows on the device, (rows, m)."""
         return to_device(self.z.reshape(-1, self.z.shape[-1]).copy(), self.device_lift.device)
 
+    def prepare(self, directions: tuple[Direction, ...], mu: float) -> Shifts:
+        """Copy the directions of the next query to the device ahead."""
+        self._ready = directions, mu, self.shifts(directions, mu)
+        return self._ready[2]
+
     def shifts(self, directions: tuple[Direction, ...], mu: float) -> Shifts:
         """The directions of a query, which share a support, on the device."""
+        if self._ready is not None:
+            before, by, made = self._ready
+            if by == mu and len(before) == len(directions) and all(map(same_draw, before, directions)):
+                return made
         lead, q, device = self.shape[:-1], directions[0].q, self.device_lift.device
         axes = np.broadcast_to(directions[0].index, (*lead, q)).reshape(-1, q)
-        signs = np.empty((axes.shape[0], len(directions), q), np.float32)
-        for k, u in enumerate(directions):
-            signs[:, k] = np.broadcast_to(u.entries, (*lead, q)).reshape(-1, q)
-        by = np.full(1, mu, np.float32)
-        return Shifts(*(to_device(each, device) for each in (axes.astype(np.int64), signs, by)))
+        each = np.stack([u.entries for u in directions], axis=-2).astype(np.float32, copy=False)
+        signs = np.broadcast_to(each, (*lead, len(directions), q)).reshape(-1, len(directions), q)
+        arrays = axes.astype(np.int64), signs, np.full(1, mu, np.float32)
+        return Shifts(*(to_device(array, device) for array in arrays))
 
     def put(self, support: Support, values: Values) -> Self:
         support.put(self.z, values, out=self.z)

@@ -77,7 +77,7 @@ class Losses(Oracle):
         again = itertools.chain([False], itertools.repeat(True))
         return query, ask_points(query, lambda _: self._ask(again=next(again)))
 
-    def look_ahead(self, coming: Direction, query: Query, t: int) -> None:
+    def look_ahead(self, coming: Direction, query: Query, t: int, more: tuple[Direction, ...] = ()) -> None:
         if query.active is None or query.active.any():
             query.x.look_ahead(coming, query.u)
 

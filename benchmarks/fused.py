@@ -2,6 +2,8 @@
 
     python benchmarks/fused.py --shape smollm2            # on a GPU, or --shape tiny anywhere
     python benchmarks/fused.py --shape 7b --dtype bfloat16
+    python benchmarks/fused.py --shape smollm2 --dtype tf32 --nodes 4 --batch 16 --tokens 32 \
+        --subspace 4096 --directions 8 16
 
 Random weights of the given shape: time does not depend on them. Eight nodes on a ring, edge_local, q = 8192,
 β = 0.9, batches of 4 × 64 tokens. On a GPU a short forward is recorded and replayed; "started one by one" are
@@ -26,6 +28,7 @@ from zocosmo.llm.backbone import Backbone
 from zocosmo.llm.batches import Examples
 from zocosmo.llm.problem import LanguageModel
 from zocosmo.methods import METHODS
+from zocosmo.problems.subspace import in_subspace
 from zocosmo.sim.engine import Run, Simulation
 
 SHAPES = {
@@ -81,13 +84,16 @@ class Made:
             model = AutoModelForCausalLM.from_config(config, dtype=kind).eval().requires_grad_(False)
         return Backbone(model, self.layout, np.array([1, 2]), tf32=options.dtype == "tf32")
 
+    def check_points(self, rows, directions):
+        """There is room."""
+
     def shards(self, n, tape):
         return np.array_split(np.arange(len(self.train)), n)
 
 
 class Settings(SimpleNamespace):
     __hash__ = object.__hash__
-    clip, noise, eval_batch, together = 0.9, 0.0, 64, 1
+    clip, noise, eval_batch, together, rows = 0.9, 0.0, 64, 1, "split"
 
 
 def timed(call, device: str) -> float:
@@ -100,10 +106,32 @@ def timed(call, device: str) -> float:
     return time.perf_counter() - began
 
 
-def simulation(made: Made, nodes: int) -> Simulation:
-    method = METHODS["edge_local"](q=min(8192, made.d // 2), eta=1e-4, mu=1e-2, beta=0.9)
-    run = Run(method, GRAPHS["ring"](nodes), LanguageModel.build(made, nodes, 0), 0)
-    return Simulation([run], wire="f32", dtype="float32")
+def simulation(made: Made, nodes: int, subspace: int = 0, directions: int = 1) -> Simulation:
+    problem = LanguageModel.build(made, nodes, 0)
+    if not subspace:
+        method = METHODS["edge_local"](q=min(8192, made.d // 2), eta=1e-4, mu=1e-2, beta=0.9)
+        return Simulation([Run(method, GRAPHS["ring"](nodes), problem, 0)], wire="f32", dtype="float32")
+    several = {"directions": directions, "signs": "orthogonal", "step_rule": "normalised", "coupling": "G"}
+    method = METHODS["edge_local"](q=subspace // 16, eta=1e-3, mu=1e-2, wire="mod4", **several)
+    run = Run(method, GRAPHS["ring"](nodes), in_subspace(problem, subspace, 0), 0)
+    return Simulation([run], dtype="float32")
+
+
+def by_directions(made: Made, options: argparse.Namespace, forward) -> None:
+    """Rounds in a subspace with several directions on the rows of one batch, beside one direction."""
+    several = (1, *options.directions)
+    rounds = {k: simulation(made, options.nodes, options.subspace, k).round for k in several}
+    for warm in (*rounds.values(), forward) * 3:
+        warm()
+    each: dict[int, list[float]] = {k: [] for k in (0, *several)}
+    for _ in range(options.repeats):
+        for k, call in {0: forward, **rounds}.items():
+            each[k].append(timed(call, options.device))
+    for k in several:
+        beside = statistics.median(1 - alone / whole for alone, whole in zip(each[0], each[k], strict=True))
+        longer = statistics.median(whole / one for one, whole in zip(each[1], each[k], strict=True))
+        median = 1e3 * statistics.median(each[k])
+        print(f"  K = {k:2}  {median:9.2f} ms   {longer:.3f} × K = 1; {beside:.1%} of it is not the forward")
 
 
 def main() -> None:
@@ -117,6 +145,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--subspace", type=int, default=0, help="rounds of the second generation in one")
+    parser.add_argument("--directions", type=int, nargs="*", default=[], help="K, each dividing the batch")
     parser.add_argument("--to", type=Path, help="write the figures as JSON, too")
     options = parser.parse_args()
 
@@ -134,6 +164,8 @@ def main() -> None:
         fused.round()
         made.backbone.replay_both.fails = False
 
+    if options.subspace:
+        return by_directions(made, options, forward)
     calls = {"one by one": single.round, "started one by one": started, "forward alone": forward}
     calls["fused"] = fused.round
     for warm in (*calls.values(), *calls.values()):

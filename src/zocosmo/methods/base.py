@@ -102,11 +102,16 @@ class Draw:
     ) -> Self:
         """One draw from several: `how` combines the arrays of each field. Directions get keys from `key`."""
         done: dict[int, Any] = {}  # two fields may hold the same object
-        for place, (name, part) in enumerate(vars(draws[0]).items()):
+        first = draws[0].parts()
+        for place, (name, part) in enumerate(first.items()):
             if id(part) not in done:
                 own = None if key is None else (*key, place)
                 done[id(part)] = _merge_part([vars(draw)[name] for draw in draws], how, own)
-        return cls(**{name: done[id(part)] for name, part in vars(draws[0]).items()})
+        return cls(**{name: done[id(part)] for name, part in first.items()})
+
+    def parts(self) -> dict[str, Any]:
+        """The fields by name; what is cached beside them is left out."""
+        return {each.name: vars(self)[each.name] for each in fields(self)}
 
     def pick(self, change: Callable[[Values], Values], key: Key | None = None) -> Self:
         """This draw with `change` applied to all arrays."""
@@ -116,14 +121,14 @@ class Draw:
         """This draw with the signs of its directions in the type of the states."""
         done: dict[int, Any] = {
             id(part): part.with_entries(part.entries.astype(dtype))
-            for part in vars(self).values()
+            for part in self.parts().values()
             if isinstance(part, Direction)
         }
         if self.more is not None:
             done[id(self.more)] = self.more.astype(dtype)
-        return type(self)(**{name: done.get(id(part), part) for name, part in vars(self).items()})
+        return type(self)(**{name: done.get(id(part), part) for name, part in self.parts().items()})
 
-    @property
+    @cached_property
     def directions(self) -> tuple[Direction, ...]:
         """u, and the further directions on its support; each has a key of its own."""
         if self.more is None:

@@ -16,14 +16,14 @@ from zocosmo.errors import InputError  # noqa: E402
 from zocosmo.experiments.config import Config  # noqa: E402
 from zocosmo.experiments.plan import read_plan  # noqa: E402
 from zocosmo.experiments.run import run_plan  # noqa: E402
-from zocosmo.graphs.graph import ring  # noqa: E402
+from zocosmo.graphs.graph import complete, ring  # noqa: E402
 from zocosmo.llm import memory  # noqa: E402
 from zocosmo.llm.finetune import finetune  # noqa: E402
 from zocosmo.llm.problem import LanguageModel  # noqa: E402
 from zocosmo.llm.recipe import open_recipe, settle  # noqa: E402
 from zocosmo.llm.sampling import blocks  # noqa: E402
 from zocosmo.methods import Cosmo, EdgeLocal  # noqa: E402
-from zocosmo.oracle import Problem  # noqa: E402
+from zocosmo.oracle import Problem, ask_slopes  # noqa: E402
 from zocosmo.problems.language import llm  # noqa: E402
 from zocosmo.problems.subspace import in_subspace  # noqa: E402
 from zocosmo.sim.engine import Run, Simulation  # noqa: E402
@@ -45,7 +45,8 @@ def build(model, n=3, queries="one_by_one", size=None, seed=1, **more):
 
 
 def simulation(problems, method, wire="f32"):
-    runs = [Run(method, ring(problem.n), problem, k + 1) for k, problem in enumerate(problems)]
+    graph = ring(problems[0].n) if problems[0].n > 1 else complete(1)
+    runs = [Run(method, graph, problem, k + 1) for k, problem in enumerate(problems)]
     return Simulation(runs, dtype="float32", wire=wire)
 
 
@@ -90,7 +91,7 @@ def test_a_direction_sees_its_block_of_the_batch_on_both_sides(model, queries, k
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("size", [None, 60, 61])
+@pytest.mark.parametrize("size", [None, 61, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("queries", ["one_by_one", "fused"])
 @pytest.mark.parametrize("kind", [Cosmo, EdgeLocal])
 def test_rows_on_a_device_give_the_bits_of_an_array(model, monkeypatch, kind, queries, size, device):
@@ -157,6 +158,15 @@ def test_a_restored_run_is_the_uninterrupted_one(model):
     assert advance(resumed, 3).states().tobytes() == advance(straight, 3).states().tobytes()
     ends = [sim.checkpoint() for sim in (straight, resumed)]
     assert ends[0].extra["examples"] == ends[1].extra["examples"] == 3 * 2 * 4 * 2 * 2 / 3
+
+
+@pytest.mark.parametrize("more", [{}, {"size": 61}, {"coordinates": "*.self_attn.*", "n": 1}])
+def test_parts_are_asked_as_the_whole_is(model, more):
+    sim = simulation([build(model, **{"n": 3, **more})], Cosmo(**STEP))
+    query, problem = sim.ask(), sim.problem
+    whole = problem.slopes(query, 0)
+    each = [ask_slopes(problem.part(k, 4), one, 0) for k, one in enumerate(query.each())]
+    assert whole.tobytes() == np.concatenate(each, axis=-1).tobytes()
 
 
 def test_one_direction_on_split_rows_is_one_direction(model):

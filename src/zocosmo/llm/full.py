@@ -40,6 +40,7 @@ class ModelWeights(Coordinates):
 
     def __init__(self, flat: Flat) -> None:
         self.flat, self.d, self.dtype = flat, flat.d, flat.dtype
+        self.shape = 1, 1, flat.d  # of one run and one node
         self.origin = Visited({"x": np.nan}, flat.dtype)
         squares = (torch.linalg.vector_norm(each, dtype=torch.float64).item() ** 2 for each in flat.tensors)
         self._square = sum(squares)  # ‖x_0‖²

@@ -170,9 +170,10 @@ class Channel(ABC):
 
     # Over wires of a few bits
 
-    def settle(self, x: Any) -> Any:
-        """x less the exchanges that a peer did not complete; in place where x is an array."""
-        return x if self.coarse is None else self.coarse.settle(x)
+    def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
+        """x less the exchanges that a peer did not complete, and every other (vector, share) less its share
+        of them; in place where they are arrays. Returns x."""
+        return x if self.coarse is None else self.coarse.settle(x, *others)
 
     def tally(self) -> dict[str, Index]:
         """What went wrong on links so far, by name and (run, node here); empty for wires of floats."""

@@ -80,20 +80,23 @@ class Coarse:
         letters = self._encode(rows_y, rows_x, met, partners)
         own, done = self.channel.decode(letters, self.channel.senders, y, slice(None)), []
         for slot, each, theirs in zip(slots, met, self._carry(letters, u, partners, met), strict=True):
-            applied, read = self._hear(slot, each, theirs, held)
+            applied, read = self._hear(slot, each, theirs, held, rows_y)
             delta = np.where(applied[:, None], slot.weight * (read - own[slot.rows]), 0)
             rows_out[slot.rows] += delta
             done.append(Exchanged(each, applied, delta))
         self._keep(done, np.broadcast_to(np.arange(q) if u is None else u.index, y.shape).reshape(-1, q))
         return out
 
-    def settle(self, x: Any) -> Any:
-        """x less the exchanges that a peer did not complete; in place where x is an array."""
+    def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
+        """x less the exchanges that a peer did not complete, as `Channel.settle` says."""
         nodes = len(self.channel.nodes)
         for index, delta in self.memory.due(len(self.channel.graphs) * nodes):
             shape = *self._lead, nodes, index.shape[-1]
             at = Support(index.reshape(shape), self.channel.d, _check=False)
-            x = at.put(x, at.restrict(x) - delta.reshape(shape), out=x)
+            undone = delta.reshape(shape)
+            x = at.put(x, at.restrict(x) - undone, out=x)
+            for c, share in others:
+                at.put(c, at.restrict(c) - share * undone, out=c)
         return x
 
     def tally(self) -> dict[str, Index]:
@@ -150,14 +153,15 @@ class Coarse:
 
     # Hearing
 
-    def _hear(self, slot: Slot, met: Meeting, theirs: Letters, held: Values) -> tuple[Mask, Values]:
+    def _hear(
+        self, slot: Slot, met: Meeting, theirs: Letters, held: Values, y: Values
+    ) -> tuple[Mask, Values]:
         """Which exchanges listeners apply, and what they read."""
         assert theirs.scale is not None
         read = self.channel.decode(theirs, slot.source, held, slot.rows)
         counts = self.channel.counts_of(slot.source, met.back, theirs)
-        before = held.reshape(-1, held.shape[-1])[slot.rows]
         arrived = self._arrived(slot.source, met)
-        return self.memory.hear(met, counts, arrived, read, before, theirs.scale), read
+        return self.memory.hear(met, counts, arrived, read, y[slot.rows], theirs.scale), read
 
     def _arrived(self, source: Index, met: Meeting) -> Mask:
         """Whose message was not lost."""

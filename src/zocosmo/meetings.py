@@ -1,6 +1,6 @@
 """Meetings: what the two ends of a link remember, for wires that are read against the receiver's values.
 
-*Scale.* A node picks Δ for what it expects: it has seen how far a peer's values lie from its own, and knows
+*Scale.* A node picks Δ for what it expects: it has seen how far apart the ends were after their steps, and knows
 its own step. A message that needs more reach than b bits give is wide: 32 bits of each value at the same Δ.
 
 *Repair.* An exchange counts if both ends applied it. Each message says how many exchanges with this peer its
@@ -23,7 +23,7 @@ Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Arrays = dict[str, NDArray[Any]]
 
-REACH = {2: 1.8, 3: 3.5, 4: 5.0}  # c: how many root mean squares a message of b bits reaches
+REACH = {2: 1.8, 3: 3.0, 4: 5.0}
 MOST_REACH = 6.0  # with 5 bits and more
 KEPT = 0.8  # of the mean square, at each meeting
 OUTLIER = 16.0  # times the mean square: what is above counts as this much,
@@ -57,7 +57,7 @@ class Meetings:
         self.reach = REACH.get(wire.bits, MOST_REACH)
         self._keys = np.array([i * n + j for i, j in links], np.int64)
         size = runs * len(links)
-        self.square = np.zeros(size)  # mean square of what the peer has and we have not; 0: never met
+        self.square = np.zeros(size)  # mean square of what ends differ in after their steps; 0: never met
         self.wide = np.zeros(size, bool)  # the next message must be wide
         self.count = np.zeros(size, np.uint8)  # exchanges applied, mod 4
         self.step = np.zeros(runs * nodes)  # mean square of the largest entry of a node's steps
@@ -77,12 +77,13 @@ class Meetings:
         """e of Δ = 2^e, and whether the message is wide, for each node here.
 
         `step` is the largest entry of a node's step, `largest` that of its values. A node that sends one
-        message to several peers picks for the farthest.
+        message to several peers picks for the farthest. All start at the same point, so a peer that it has
+        never met may be one step away, or two.
         """
         apart, wide, met = np.zeros(len(step)), np.zeros(len(step), bool), np.zeros(len(step), bool)
         for rows, out, _ in meetings:
             seen = np.sqrt(self.square[out])
-            apart[rows] = np.maximum(apart[rows], np.where(seen > 0, seen, step[rows]))
+            apart[rows] = np.maximum(apart[rows], np.where(seen > 0, seen, step[rows] / self.reach))
             wide[rows] |= self.wide[out]
             met[rows] = True
         usual = np.minimum(step, 4 * np.sqrt(np.where(self.step > 0, self.step, step**2)))
@@ -98,13 +99,11 @@ class Meetings:
 
     # What a receiver concludes
 
-    def hear(
-        self, met: Meeting, peers: Values, heard: Mask, read: Values, held: Values, head: Values
-    ) -> Mask:
+    def hear(self, met: Meeting, peers: Values, heard: Mask, read: Values, own: Values, head: Values) -> Mask:
         """Which exchanges the listeners apply.
 
         `peers` are the counts of their peers, `heard` says whose message came, `read` is what they read, nan
-        where they cannot, `held` what they had before their step, `head` the head of each message.
+        where they cannot, `own` what they have after their step, `head` the head of each message.
         """
         rows, out, _ = met
         mine, can_read = self.count[out], heard & ~np.isnan(read[:, 0])
@@ -117,7 +116,7 @@ class Meetings:
         np.add.at(self.repaired, rows, ahead)
         missed = failed | ahead
         self._grow(rows, out, failed & heard & is_wide(head)[:, 0])
-        apart = read.astype(np.float64) - held
+        apart = read.astype(np.float64) - own
         seen = (apart * apart).mean(axis=-1) - step_of(head)[:, 0] ** 2 / 12
         self._remember(out[can_read], seen[can_read])
         self.wide[out[missed]] = True

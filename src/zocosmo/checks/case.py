@@ -30,6 +30,7 @@ MOST_STATES = 2**22  # numbers in the states of one run
 ABSENT = {  # parameters that a method may lack, with values that change nothing
     **{"passes": 1, "period": 1, "beta": 0.0, "coupling": "", "rule": "uniform"},
     **{"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain", "wire": ""},
+    "correction": 0.0,
 }
 
 
@@ -46,6 +47,7 @@ class Case:
         self.passes, self.period, self.beta = int(given["passes"]), int(given["period"]), float(given["beta"])
         self.coupling, self.rule = str(given["coupling"]), str(given["rule"])
         self.own_wire, self.step_rule = str(given["wire"]), str(given["step_rule"])
+        self.correction = float(given["correction"])
         self.directions = Directions(
             K=int(given["directions"]),
             signs=str(given["signs"]),
@@ -165,6 +167,7 @@ class Case:
         words = [f"{k}={self.settings[k]}" for k in ("q", "passes", "period") if k in self.settings]
         words += ["balanced"] * (self.rule == "balanced")
         words += [self.step_rule] * (self.step_rule != "plain")
+        words += [f"correction {self.correction:g}"] * (self.correction > 0)
         return " ".join([self.method.kind, *(word for word in words if word != "passes=1")])
 
     @property
@@ -236,6 +239,8 @@ def not_fresh(case: Case) -> str:
 
 
 def not_plain(case: Case) -> str:
+    if case.correction:
+        return "corrected steps depend on what earlier rounds mixed"
     if case.step_rule != "plain":
         return "the length of a normalised step follows the slopes of earlier rounds"
     if case.own_wire.startswith("mod"):

@@ -12,12 +12,13 @@ from zocosmo.core.support import draw_direction
 from zocosmo.core.tape import Tape
 from zocosmo.core.wires import WIRES
 from zocosmo.errors import InputError
-from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, Ruled, State, Step, World
-from zocosmo.methods.several import Several, Sides, StepRule
+from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, State, Step, World
+from zocosmo.methods.corrected import Corrected
+from zocosmo.methods.several import Sides, StepRule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cosmo(Several, Ruled):
+class Cosmo(Corrected):
     """ZO-COSMO, one global support: all neighbours mix q values   [alg:zo_cosmo]
 
         m⁺ = (I − P) m + P (β m + (1 − β) ĝ)
@@ -38,6 +39,7 @@ class Cosmo(Several, Ruled):
     signs: Signs = "independent"
     sides: Sides = 2
     step_rule: StepRule = "plain"
+    correction: float = 0.0
 
     def wire_for(self, wire: str, dtype: DTypeLike) -> str:
         name = super().wire_for(wire, dtype)
@@ -55,12 +57,12 @@ class Cosmo(Several, Ruled):
         return Draw(u, more=self.further(u.signs, *ids))
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
-        x, m, u = state.x, state.m, draw.u  # line 3: S_t and signs
+        x, m, c, u = state.x, state.m, self.correction_of(state), draw.u  # line 3: S_t and signs
         slopes = yield self.query(x, draw)  # line 5
         v = self.scale(state, slopes, channel)
         m_S = self.blend(u, m, self.estimate(draw, slopes, v))
         x_S = u.restrict(x)
-        y_S = x_S - self.eta_at(t) * m_S  # line 6
+        y_S = mixed = self.move(t, u, x_S, m_S, c)  # line 6
         for _ in range(self.passes):
-            y_S = channel.mix(y_S, u, held=x_S)  # lines 7–10: q values on each link
-        return self.state_of(channel.settle(u.put(x, y_S, out=x)), self.keep(u, m, m_S), v)
+            mixed = channel.mix(mixed, u, held=x_S)  # lines 7–10: q values on each link
+        return self.state_of(self.finish(u, x, c, y_S, mixed, channel), self.keep(u, m, m_S), v, c)

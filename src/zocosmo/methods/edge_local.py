@@ -12,8 +12,9 @@ from zocosmo.core.signs import Signs
 from zocosmo.core.tape import Tape
 from zocosmo.errors import GraphError, check_known
 from zocosmo.graphs.matching import Partners
-from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Ruled, State, Step, World
-from zocosmo.methods.several import Several, Sides, StepRule
+from zocosmo.methods.base import RULES, Draw, Rounds, Rule, State, Step, World
+from zocosmo.methods.corrected import Corrected
+from zocosmo.methods.several import Sides, StepRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class EdgeLocalDraw(Draw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeLocal(Several, Ruled):
+class EdgeLocal(Corrected):
     """Edge-local ZO-COSMO: each pair of a matching averages on its own support   [alg:edge_local_cosmo]
 
         for e = {i, j} in M_t:   m⁺, y as in ZO-COSMO on S_e
@@ -42,6 +43,7 @@ class EdgeLocal(Several, Ruled):
     signs: Signs = "independent"
     sides: Sides = 2
     step_rule: StepRule = "plain"
+    correction: float = 0.0
 
     def check(self, world: World) -> None:
         super().check(world)
@@ -62,15 +64,16 @@ class EdgeLocal(Several, Ruled):
         return EdgeLocalDraw(u, partners, more=more)
 
     def step(self, t: int, state: State, draw: EdgeLocalDraw, channel: Channel) -> Step:
-        x, m, u, partners = state.x, state.m, draw.u, draw.partners
+        x, m, c, u, partners = state.x, state.m, self.correction_of(state), draw.u, draw.partners
         active = partners != channel.nodes
         everyone = bool(active.all())
         asked = None if everyone else active
         slopes = yield self.query(x, draw, asked)  # line 7
         v = self.scale(state, slopes, channel, asked, partners)
         x_S, m_S = u.restrict(x), self.blend(u, m, self.estimate(draw, slopes, v))
-        y_S = channel.mix_pairs(x_S - self.eta_at(t) * m_S, partners, u, held=x_S)  # lines 8–10
+        y_S = self.move(t, u, x_S, m_S, c)  # line 8
+        mixed = channel.mix_pairs(y_S, partners, u, held=x_S)  # lines 9 and 10
         if not everyone:
-            y_S = np.where(active[..., None], y_S, x_S)
+            mixed, y_S = np.where(active[..., None], (mixed, y_S), x_S)
             m_S = m_S if m is None else np.where(active[..., None], m_S, u.restrict(m))
-        return self.state_of(channel.settle(u.put(x, y_S, out=x)), self.keep(u, m, m_S), v)
+        return self.state_of(self.finish(u, x, c, y_S, mixed, channel), self.keep(u, m, m_S), v, c)

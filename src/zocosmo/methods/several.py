@@ -22,12 +22,13 @@ KEPT, NEW = 0.95, 0.05  # shares of the running mean and of the new mean in v
 FIELDS = ("directions", "signs", "sides", "step_rule")  # left out of manifests where they are the defaults
 
 
-class ScaledState(NamedTuple):
-    """The state of a method with normalised steps."""
+class SeveralState(NamedTuple):
+    """The state of a method with normalised or corrected steps."""
 
     x: Values  # (…, n, d) states x_i
-    m: Values | None  # (…, n, d) sparse momentum m_i; None if β = 0
-    v: NDArray[np.float64]  # (…, n, 1) running mean of squared slopes; 0 until a slope is not 0
+    m: Values | None = None  # (…, n, d) sparse momentum m_i; None if β = 0
+    v: NDArray[np.float64] | None = None  # (…, n, 1) running mean of squared slopes; 0 until one is not 0
+    c: Values | None = None  # (…, n, d) corrections, whose sum over nodes is 0; None if γ = 0
 
 
 class Several(Method):
@@ -89,7 +90,7 @@ class Several(Method):
         state = super().init(x)
         if not self.is_scaled:
             return state
-        return ScaledState(state.x, state.m, np.zeros((*x.shape[:-1], 1)))
+        return SeveralState(state.x, state.m, np.zeros((*x.shape[:-1], 1)))
 
     # Drawing and asking
 
@@ -133,9 +134,9 @@ class Several(Method):
         g: Values = along(draw.directions, slopes) * factor.astype(slopes.dtype)
         return g
 
-    def state_of(self, x: Any, m: Any, v: Values | None) -> Any:
-        """The next state."""
-        return State(x, m) if v is None else ScaledState(x, m, v)
+    def state_of(self, x: Any, m: Any, v: Values | None, c: Any = None) -> Any:
+        """A state of these parts."""
+        return State(x, m) if v is None and c is None else SeveralState(x, m, v, c)
 
 
 def running_mean(v: NDArray[np.float64], slopes: Values) -> NDArray[np.float64]:

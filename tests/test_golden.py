@@ -11,6 +11,7 @@ import numpy as np
 from examples import MANIFEST
 from mutants import honest_frames
 from zocosmo.core import CODECS, VALUE_TYPES, Tape, balanced_support, draw_signs, draw_support
+from zocosmo.core.signs import SIGNS, draw_sign_vectors
 from zocosmo.graphs import SCHEDULES, complete, erdos_renyi, grid, ring
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -40,6 +41,9 @@ def tape_lines():
         blocks = rounds[: -(-d // q) - 1] if d > q else rounds
         yield f"balanced {d} {q} {digest(balanced_support(Tape('golden'), blocks, 5, 9, d=d, q=q).index)}"
     yield f"signs 100 {digest(draw_signs(Tape('golden'), t, 1, 2, q=100))}"
+    for signs in SIGNS:
+        vectors = draw_sign_vectors(Tape("golden"), t, 1, 2, q=12, directions=7, signs=signs)
+        yield f"sign vectors 12 7 {signs} {digest(vectors)}"
     graphs = {
         "complete": complete(9),
         "maximal": erdos_renyi(11, 0.4, seed="golden"),

@@ -3,7 +3,7 @@
 A round with 8 directions against its queries alone, which is the oracle's answer to the same query: at most
 1.15 times. Beside it: as many losses without shifting x, and 8 rounds with one direction each, which ask as
 many queries and send 8 times as much. Times are CPU seconds of this process, so that others on the machine
-count less. The alternatives take turns, some 20 ms each: 16 rounds in a row with the draws for all of them, so
+count less. They take turns, some 20 ms each: 16 rounds in a row with the draws for all of them, so
 that caches are as warm as in a run, then their queries, and so on. Each turn gives one ratio; printed are the
 median and, in brackets, the least and the most. Give names of problems to run only those.
 """

@@ -501,7 +501,8 @@ class TreeSum(Node):
         data = CODECS["values"].encode(message, d=P, value=carried)
         if self.bits == 32:
             return Sent(receiver, CODECS["values"], P, data)
-        return Sent(receiver, Residues(self.bits), P * -(-32 // self.bits), data)
+        words = -(-self.public.wire.charged.bits // self.bits)
+        return Sent(receiver, Residues(self.bits), P * words, data)
 
     def unpack(self, data):
         if not self.floats:

@@ -29,7 +29,7 @@ def first_distinct(coins: Coins, d: int, k: int) -> Index:
 
 
 def _first_distinct(coins: Coins, d: int, k: int, count: int) -> Index:
-    head = _distinct_bits if d <= WORD_BITS else _distinct_head
+    head = _distinct_bits if d <= WORD_BITS and k * k > d else _distinct_head  # most rows have repeats
     found, complete = head(_below(coins.words(count), d), d, k)
     while not complete.all():
         count *= 2

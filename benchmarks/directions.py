@@ -2,11 +2,15 @@
 
 A round with 8 directions against its queries alone, which is the oracle's answer to the same query: at most
 1.15 times. Beside it: as many losses without shifting x, and 8 rounds with one direction each, which ask as
-many queries and send 8 times as much. Times are of this process alone, so other work on the machine counts
-less.
+many queries and send 8 times as much. Times are CPU seconds of this process, so that others on the machine
+count less. They take turns, some 20 ms each: 16 rounds in a row with the draws for all of them, so
+that caches are as warm as in a run, then their queries, and so on. Each turn gives one ratio; printed are the
+median and, in brackets, the least and the most. Give names of problems to run only those.
 """
 
 import itertools
+import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -20,7 +24,8 @@ from zocosmo.sim.engine import Run, Simulation
 
 K, Q, N, RUNS = 8, 16, 8, 16
 STEP = {"q": Q, "eta": 1e-6, "mu": 1e-3}
-MOST, TRIALS = 1.15, 64
+MOST, REPEATS = 1.15, 15
+ROUNDS = 16  # of a repeat: as many as are drawn at once
 
 
 def main() -> None:
@@ -29,7 +34,10 @@ def main() -> None:
         "Rosenbrock, d = 1024": lambda seed: rosenbrock(N, seed, d=1024),
         "digits by a network of 16 units, batches of 32": lambda seed: network(N, seed),
     }
+    wanted = sys.argv[1:] or list(problems)
     for name, make in problems.items():
+        if not any(name.startswith(each) for each in wanted):
+            continue
         print(f"{name}, {RUNS} runs of {N} nodes, q = {Q}, K = {K}")
         for kind in (Cosmo, EdgeLocal):
             for signs in ("independent", "orthogonal"):
@@ -59,25 +67,35 @@ def line(kind: type[Method], make: Callable[[int], Problem], signs: str, sides: 
             "rounds": lambda: [single.round() for _ in range(K)],
         },
     )
-    ratio = taken["round"] / taken["queries"]
+    found, low, high = ratio(taken, "queries")
     print(
         f"  {kind.kind:10s} {signs:11s} {sides} side{'s' * (sides - 1)}".ljust(36),
-        f"round {taken['round'] * 1e6:7.0f} µs   {ratio:.2f} × its queries",
-        f"  {taken['round'] / taken['losses']:.2f} × losses alone",
-        f"  {taken['round'] / taken['rounds']:.2f} × {K} rounds   aim: ≤ {MOST}"
-        + ("" if ratio <= MOST else "   MISSED"),
+        f"round {statistics.median(taken['round']) * 1e6:7.0f} µs   ",
+        f"{found:.2f} [{low:.2f}, {high:.2f}] × its queries",
+        f"  {ratio(taken, 'losses')[0]:.2f} × losses alone",
+        f"  {ratio(taken, 'rounds')[0]:.2f} × {K} rounds   aim: ≤ {MOST}"
+        + ("" if found <= MOST else "   MISSED"),
+        flush=True,
     )
 
 
-def race(alternatives: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Mean seconds of each alternative, draws for many rounds included; they take turns."""
+def race(alternatives: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """CPU seconds of a call of each alternative, a mean over each repeat; they take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in alternatives}
-    for _ in range(TRIALS):
+    for repeat in range(-1, REPEATS):
         for name, call in alternatives.items():
             start = time.process_time()
-            call()
-            seconds[name].append(time.process_time() - start)
-    return {name: sum(taken) / TRIALS for name, taken in seconds.items()}
+            for _ in range(ROUNDS):
+                call()
+            if repeat >= 0:  # the first one warms up
+                seconds[name].append((time.process_time() - start) / ROUNDS)
+    return seconds
+
+
+def ratio(taken: dict[str, list[float]], to: str) -> tuple[float, float, float]:
+    """Median, least and most of the repeats' ratios of a round to an alternative."""
+    ratios = [one / other for one, other in zip(taken["round"], taken[to], strict=True)]
+    return statistics.median(ratios), min(ratios), max(ratios)
 
 
 def simulation(kind: type[Method], make: Callable[[int], Problem], **more: object) -> Simulation:

@@ -87,10 +87,11 @@ class Public:
         return draw_signs(self.tape, t, *ids, q=q).astype(self.dtype)
 
     def vectors(self, t, *ids, q):
-        """All K sign vectors on a support: those after the first by their own coins, or by rows of H."""
+        """All K sign vectors on a support: those after the first go on in its stream, or are rows of H."""
         first, count = self.signs(t, *ids, q=q), self.method["directions"]
         if self.method["signs"] == "independent":
-            more = [self.tape.coins("signs", k, t, *ids).signs(q) for k in range(1, count)]
+            stream = self.tape.coins("sign", t, *ids).signs(q * count)
+            more = [stream[k * q : (k + 1) * q] for k in range(1, count)]
         else:
             matrix = sylvester(q)
             rows = some_of(self.tape.coins("rows", t, *ids), len(matrix) - 1, min(count, len(matrix)) - 1)
@@ -500,7 +501,8 @@ class TreeSum(Node):
         data = CODECS["values"].encode(message, d=P, value=carried)
         if self.bits == 32:
             return Sent(receiver, CODECS["values"], P, data)
-        return Sent(receiver, Residues(self.bits), P * -(-32 // self.bits), data)
+        words = -(-self.public.wire.charged.bits // self.bits)
+        return Sent(receiver, Residues(self.bits), P * words, data)
 
     def unpack(self, data):
         if not self.floats:

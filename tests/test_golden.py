@@ -9,8 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from examples import MANIFEST
-from mutants import honest_frames
+from mutants import SESSION, honest_frames
 from zocosmo.core import CODECS, VALUE_TYPES, Tape, balanced_support, draw_signs, draw_support
+from zocosmo.core.fields import Message
+from zocosmo.core.frame import Header, frame
+from zocosmo.core.residues import RESIDUES
+from zocosmo.core.signs import SIGNS, draw_sign_vectors
+from zocosmo.core.support import MAX_D
 from zocosmo.graphs import SCHEDULES, complete, erdos_renyi, grid, ring
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -40,6 +45,9 @@ def tape_lines():
         blocks = rounds[: -(-d // q) - 1] if d > q else rounds
         yield f"balanced {d} {q} {digest(balanced_support(Tape('golden'), blocks, 5, 9, d=d, q=q).index)}"
     yield f"signs 100 {digest(draw_signs(Tape('golden'), t, 1, 2, q=100))}"
+    for signs in SIGNS:
+        vectors = draw_sign_vectors(Tape("golden"), t, 1, 2, q=12, directions=7, signs=signs)
+        yield f"sign vectors 12 7 {signs} {digest(vectors)}"
     graphs = {
         "complete": complete(9),
         "maximal": erdos_renyi(11, 0.4, seed="golden"),
@@ -52,6 +60,10 @@ def tape_lines():
 def frame_lines():
     names = [f"{codec} {value}" for codec in CODECS for value in VALUE_TYPES]
     yield from (f"frame {name} {data.hex()}" for name, data in zip(names, honest_frames(), strict=True))
+    for value in RESIDUES.values():
+        k = (np.arange(5) * 40503 % 2**value.bits).astype(value.dtype)
+        data = frame(Header(CODECS["values"], value, 3, 1, 5), Message(k), d=MAX_D, session=SESSION)
+        yield f"frame values {value.name} {data.hex()}"
     yield f"manifest {MANIFEST.fingerprint().hex()} {MANIFEST.to_bytes().decode()}"
 
 

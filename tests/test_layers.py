@@ -24,6 +24,7 @@ ORDER = (
     "bills",
     "meetings",
     "coarse",
+    "carriage",
     "channel",
     "methods",
     "rounds",
@@ -52,7 +53,7 @@ EXCEPTIONS = {
 
 OUTSIDE = {
     **{name: {"numpy"} for name in ("state", "oracle", "subspace", "traffic", "bills", "meetings", "coarse")},
-    **{name: {"numpy"} for name in ("channel", "rounds", "sim")},
+    **{name: {"numpy"} for name in ("carriage", "channel", "rounds", "sim")},
     "theory": {"numpy", "scipy", "networkx"},
     "core": {"numpy", "google_crc32c"},
     "graphs": {"numpy", "networkx"},

@@ -1,94 +1,37 @@
 """The channel: values go to peers and come back mixed. The one seam between simulator and wire.
 
-Four moves carry every message: to all neighbours, to a partner, to everyone, to and from a server. `charge`
-bills a message whose content is known at the other end. `Channel` has the arithmetic, the encoding and the
-bill; a subclass carries letters between nodes. Sums run over nodes in ascending order, so every engine gets
-the same bits.
+Moves carry every message: to all neighbours, to a partner, up a tree and down again, to everyone, to and from
+a server. `charge` bills a message whose content is known at the other end. `Channel` has the arithmetic; a
+subclass carries letters between nodes. Sums run over nodes in ascending order, so every engine gets the same
+bits.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from zocosmo.bills import Bills
-from zocosmo.coarse import Coarse
-from zocosmo.core.ledger import Ledger
-from zocosmo.core.levels import NONE, PER_UNIT, STEPS, from_levels, level_codes
-from zocosmo.core.modulo import Modulo
-from zocosmo.core.payload import Bits
+from zocosmo.carriage import Carriage
+from zocosmo.core.levels import LEVEL, NONE, PER_UNIT, STEPS, from_levels, level_codes
+from zocosmo.core.residues import RESIDUES
 from zocosmo.core.support import Support
-from zocosmo.core.tape import Tape
-from zocosmo.core.wire import Envelope, Letters
-from zocosmo.core.wires import WIRES, check_wire
-from zocosmo.errors import GraphError, InputError
-from zocosmo.graphs.graph import Graph, complete
+from zocosmo.core.wire import Letters
+from zocosmo.errors import GraphError
+from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.matching import Partners
-from zocosmo.graphs.slots import Slot, slots
-from zocosmo.traffic import Link, MessageKind, Route, Traffic
+from zocosmo.graphs.slots import Slot
+from zocosmo.traffic import MessageKind, Route, spanning_trees
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Arrays = dict[str, NDArray[Any]]
 
 
-class Channel(ABC):
-    """Mixing over one graph, or over the graphs of many runs side by side, and its bill.
-
-    Values have shape (…, n, q). Every codec in `codecs` is charged on a ledger of its own: messages under
-    several codecs carry the same values, so one run gives several bills. Every message pays for its frame.
-    Methods with a `server` have node n, with a link to it and one from it for every node. `overheard` charges
-    a node that is alone as if one peer listened.
-    """
-
-    sees_all: ClassVar[bool] = False  # all nodes are in this memory
-
-    def __init__(
-        self,
-        graphs: Sequence[Graph],
-        *,
-        d: int,
-        wire: str,
-        codecs: Sequence[str],
-        dtype: DTypeLike,
-        nodes: Index | None = None,
-        tape: Tape | None = None,
-        server: bool = False,
-        overheard: bool = False,
-    ) -> None:
-        check_wire(wire, dtype)
-        self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
-        self.dtype, self.t = np.dtype(dtype), 0
-        self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
-        self.tape, self.has_server, self.codecs = tape, server, tuple(codecs)
-        self.at_most = False  # charge messages of private sizes at the longest they may be
-        self.lost: Mapping[int, Collection[Link]] = {}  # by round: links whose messages do not arrive
-        charged = (complete(2),) if overheard else self.graphs
-        links = sorted({link for graph in set(charged) for link in graph.links if link[0] < self.n})
-        if server:
-            links = sorted(
-                [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
-            )
-        self.traffic = Traffic(charged, links, nodes)
-        self._bills = Bills(self.traffic, self.codecs, d, self.wire.charged)
-        self.coarse = Coarse(self, self.wire, links) if isinstance(self.wire, Modulo) else None
-        self._made: dict[bool, tuple[Slot, ...]] = {}
-        self._first = np.arange(len(self.graphs))[:, None] * self.n  # the row of node 0 in each run
-        self.senders = (self._first + self.nodes).reshape(-1)
-
-    @property
-    def framing(self) -> Bits:
-        """What every message pays for its frame."""
-        return self._bills.framing
-
-    def begin(self, t: int) -> None:
-        """Round t begins."""
-        self.t = t
+class Channel(Carriage):
+    """Mixing over one graph, or over the graphs of many runs side by side."""
 
     # To all neighbours
 
@@ -168,26 +111,6 @@ class Channel(ABC):
             mixed = y + y.dtype.type(0.5) * (theirs - self._decode_own(letters, y).reshape(y.shape))
         return mixed
 
-    # Over wires of a few bits
-
-    def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
-        """x less the exchanges that a peer did not complete, and every other (vector, share) less its share
-        of them; in place where they are arrays. Returns x."""
-        return x if self.coarse is None else self.coarse.settle(x, *others)
-
-    def tally(self) -> dict[str, Index]:
-        """What went wrong on links so far, by name and (run, node here); empty for wires of floats."""
-        return {} if self.coarse is None else self.coarse.tally()
-
-    def arrays(self) -> Arrays:
-        """What the ends of links remember, for an exact resume."""
-        return {} if self.coarse is None else self.coarse.memory.arrays()
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `arrays` returned."""
-        if self.coarse is not None:
-            self.coarse.memory.restore(arrays)
-
     # One number of every node
 
     def mix_levels(self, v: NDArray[np.float64], partners: Partners | None = None) -> NDArray[np.float64]:
@@ -196,7 +119,7 @@ class Channel(ABC):
         kind, codes = MessageKind(1, "level"), level_codes(v).reshape(-1, 1)
         own, has = codes / PER_UNIT, codes != NONE
         move = np.zeros_like(own)
-        with self._sending_levels():
+        with self._sending(LEVEL):
             if partners is not None:
                 self.traffic.paired(kind, partners)
                 theirs = self.swap(Letters(codes), self.rows_of(partners), None).values
@@ -210,9 +133,39 @@ class Channel(ABC):
         mixed = from_levels(own + np.rint(move * STEPS) / STEPS)
         return np.where(has, mixed, v.reshape(-1, 1)).reshape(v.shape)
 
-    def _sending_levels(self) -> AbstractContextManager[None]:
-        """Letters are levels, whatever the wire and the codec are."""
-        return nullcontext()
+    # Integers of a few bits
+
+    def hear_residues(self, k: Values, bits: int) -> Iterator[tuple[Slot, Values]]:
+        """Integers (…, n, q) modulo 2^b to all neighbours: slot by slot what listeners hear, in double.
+
+        Weights of these slots are in double, whatever the type of the states is.
+        """
+        value, q = RESIDUES[bits], k.shape[-1]
+        self.traffic.routed(MessageKind(q, value.name))
+        letters = Letters(np.mod(k, 2.0**bits).astype(value.dtype).reshape(-1, q))
+        with self._sending(value):
+            heard = [theirs.values.astype(np.float64) for _, theirs in self.hear(letters, None, None, True)]
+        return zip(self.slots(True, np.float64), heard, strict=True)
+
+    # Sums over a tree
+
+    def sum_residues(self, k: Values, bits: int) -> Values:
+        """Σ_i k_i modulo 2^b at every node, (…, 1, P), from integers (…, n, P); see `sum_values`."""
+        self._check_common()
+        self.traffic.routed(MessageKind(k.shape[-1]), "sum")
+        return self._residues_of_all(np.mod(k, 2.0**bits), bits)
+
+    def sum_values(self, values: Values, *, words: int = 0) -> Values:
+        """Σ_i values_i as all nodes read it, (…, 1, P), of values (…, n, P).
+
+        In the breadth-first tree of node 0 every node adds what it reads from its children, the last one
+        first, and sends the sum to its parent; the root's sum comes down. Each value crosses as the wire
+        writes it, or cut into words of `words` bits, so that the codec of such words fits.
+        """
+        self._check_common()
+        pieces = -(-self.wire.charged.bits // words) if words else 1
+        self.traffic.routed(MessageKind(values.shape[-1] * pieces), "sum")
+        return self._sum_of_all(values, words)
 
     # To everyone
 
@@ -295,27 +248,6 @@ class Channel(ABC):
             times = np.broadcast_to(True if active is None else active, (len(self.graphs), self.n))
         self._serve(MessageKind(size, price, of, only), times, up=up)
 
-    def as_read(self, values: Values) -> Values:
-        """Q(values): what anyone who hears these values reads. Nothing is sent or charged."""
-        self._check_common()
-        rows = values.reshape(-1, values.shape[-1])
-        each = len(rows) // len(self.graphs)
-        by_node = each == len(self.nodes)  # else the server's, which draws the coins of node 0
-        envelope = self.envelope(self.senders if by_node else self._first.repeat(each))
-        letters = self.wire.encode(rows, envelope)
-        return self.wire.decode(letters, envelope, dtype=values.dtype, own=None).reshape(values.shape)
-
-    def _check_common(self) -> None:
-        """Refuse a wire whose messages each receiver reads differently."""
-        if self.wire.by_receiver:
-            raise InputError("this wire is read against the receiver's values; choose a wire of floats")
-
-    # The bill
-
-    def ledger(self, codec: str) -> Ledger:
-        """The bill under one codec, all messages so far included."""
-        return self._bills.ledger(codec)
-
     def _charge_sizes(self, sizes: Index, *, up: bool) -> None:
         by_node = np.broadcast_to(sizes, (len(self.graphs), self.n))
         for size in np.unique(sizes[sizes > 0]).tolist():
@@ -331,79 +263,15 @@ class Channel(ABC):
         """A graph of ours that is not complete."""
         return next((g for g in self.graphs if len(g.edges) != g.n * (g.n - 1) // 2), None)
 
-    # Writing and reading letters
-
-    def envelope(self, rows: Index) -> Envelope:
-        return Envelope(self.t, rows, self.n, self.tape, None if self.coarse is None else self.coarse.noise)
-
-    def _encode(self, values: Values) -> Letters:
-        """What the nodes here write, one row a node."""
-        return self.wire.encode(values.reshape(-1, values.shape[-1]), self.envelope(self.senders))
-
-    def _decode_own(self, letters: Letters, values: Values) -> Values:
-        """What the nodes here would read of their own letters."""
-        return self.decode(letters, self.senders, values)
-
-    def decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
-        """Letters of some senders as the nodes in `rows`, who hold `values`, read them."""
-        own = values.reshape(-1, values.shape[-1])[rows] if self.wire.by_receiver else None
-        return self.wire.decode(letters, self.envelope(senders), dtype=values.dtype, own=own)
-
-    def _neighbours(
-        self, letters: Letters, values: Values, u: Support | None, everyone: Support | None = None
-    ) -> Iterator[tuple[Slot, Values]]:
-        """Slot by slot, what listeners read of their neighbours' letters."""
-        for slot, theirs in self.hear(letters, u, everyone, True):
-            yield slot, self.decode(theirs, slot.source, values, slot.rows)
-
-    def rows_of(self, partners: Partners) -> Index:
-        """Partners as rows, run · n + node."""
-        if len(self.graphs) == 1:
-            return partners.reshape(-1)
-        return (partners.reshape(-1, len(self.nodes)) + self._first).reshape(-1)
-
-    def slots(self, peers_only: bool) -> tuple[Slot, ...]:
-        """Built when first mixed: matchings never need them."""
-        if peers_only not in self._made:
-            self._made[peers_only] = tuple(self._build_slots(peers_only))
-        return self._made[peers_only]
-
-    def _build_slots(self, peers_only: bool) -> Iterator[Slot]:
-        return slots(self.graphs, self.dtype, peers_only)
-
-    def counts_of(self, peers: Index, back: Index, letters: Letters) -> Values:
-        """How many exchanges peers have applied, mod 4: from memory, where all ends are in it.
-
-        `back` are the links from these peers, `letters` what they sent.
-        """
-        assert self.coarse is not None
-        return self.coarse.told[back]
-
     # What a subclass carries
 
     @abstractmethod
-    def hear(
-        self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool
-    ) -> Iterator[tuple[Slot, Letters]]:
-        """Slot by slot, the letters that listeners get: new arrays that the caller may overwrite.
-
-        A node hears itself too, in its place, unless `peers_only`. Values are on the coordinates of `u`, and
-        those of peers on theirs among `everyone`, where it is given.
-        """
+    def _residues_of_all(self, k: Values, bits: int) -> Values:
+        """Sums of residues over the tree, modulo 2^b: (…, 1, P)."""
 
     @abstractmethod
-    def _hear_at(
-        self, letters: Letters, index: Index, everyone: Index | None
-    ) -> Iterator[tuple[Slot, Letters, Index]]:
-        """As `hear`, with the coordinates that come with the values, or are public."""
-
-    @abstractmethod
-    def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
-        """For each node the letter of its partner; `partners` are rows, run · n + node."""
-
-    @abstractmethod
-    def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
-        """The letters of all nodes, brought to all."""
+    def _sum_of_all(self, values: Values, words: int) -> Values:
+        """Sums of values over the tree: (…, 1, P)."""
 
 
 class MemoryChannel(Channel):
@@ -429,6 +297,18 @@ class MemoryChannel(Channel):
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         return letters
+
+    def _residues_of_all(self, k: Values, bits: int) -> Values:
+        total: Values = np.mod(k.sum(axis=-2, keepdims=True), 2.0**bits)
+        return total
+
+    def _sum_of_all(self, values: Values, words: int) -> Values:
+        runs, sums = np.arange(len(self.graphs)), values.reshape(-1, *values.shape[-2:]).copy()
+        order, parents = spanning_trees(self.graphs)
+        for k in range(self.n - 1, 0, -1):
+            child = order[:, k]
+            sums[runs, parents[runs, child]] += self.as_read(sums[runs, child][:, None])[:, 0]
+        return self.as_read(sums[:, :1]).reshape(*values.shape[:-2], 1, values.shape[-1])
 
 
 def _meet(mine: Index, theirs: Index, d: int) -> tuple[Index, NDArray[np.bool_]]:

@@ -88,7 +88,7 @@ class Coarse:
         return out
 
     def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
-        """x less the exchanges that a peer did not complete, as `Channel.settle` says."""
+        """x less the exchanges that a peer did not complete, as `Carriage.settle` says."""
         nodes = len(self.channel.nodes)
         for index, delta in self.memory.due(len(self.channel.graphs) * nodes):
             shape = *self._lead, nodes, index.shape[-1]

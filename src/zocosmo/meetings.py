@@ -1,7 +1,8 @@
 """Meetings: what the two ends of a link remember, for wires that are read against the receiver's values.
 
-*Scale.* A node picks Δ for what it expects: it has seen how far apart the ends were after their steps, and knows
-its own step. A message that needs more reach than b bits give is wide: 32 bits of each value at the same Δ.
+*Scale.* A node picks Δ for what it expects: it has seen how far apart the ends were after their steps, and
+knows its own step. A message that needs more reach than b bits give is wide: 32 bits of each value at the
+same Δ.
 
 *Repair.* An exchange counts if both ends applied it. Each message says how many exchanges with this peer its
 sender has applied, mod 4. Ends that agree exchange; the end that is ahead undoes its last exchange, and that

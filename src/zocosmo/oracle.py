@@ -60,16 +60,19 @@ class Query(NamedTuple):
 
     def slopes(self, answers: Sequence[Values]) -> Values:
         """The slopes (…, n, K) from the answers at all points, in the order of `ask_points`."""
-        if self.sides == 1:
-            pairs = [(answer, answers[0]) for answer in answers[1:]]
-        else:
-            pairs = list(zip(answers[::2], answers[1::2], strict=True))
-        slopes = [self.slope(*pair) for pair in pairs]
-        return slopes[0] if len(slopes) == 1 else np.concatenate(slopes, axis=-1)
+        if len(answers) == 2:
+            return self.slope(answers[-1], answers[0]) if self.sides == 1 else self.slope(*answers)
+        whole = np.stack(answers, axis=-1)
+        plus, other = (
+            (whole[..., 1:], whole[..., :1]) if self.sides == 1 else (whole[..., ::2], whole[..., 1::2])
+        )
+        slopes: Values = ((plus - other) / (self.sides * self.mu)).astype(self.x.dtype, copy=False)
+        return slopes
 
-    def shift(self) -> Values:
-        """μ ε on the support, in the type of the states."""
-        shift: Values = np.asarray(self.mu, self.x.dtype) * self.u.entries.astype(self.x.dtype, copy=False)
+    def shift(self, u: Direction | None = None) -> Values:
+        """μ ε on the support, in the type of the states; of direction `u`, or of the first."""
+        entries = (self.u if u is None else u).entries
+        shift: Values = np.asarray(self.mu, self.x.dtype) * entries.astype(self.x.dtype, copy=False)
         return shift
 
     def evaluations(self) -> int:
@@ -293,11 +296,11 @@ def ask_points(query: Query, ask: Callable[[Any], Answer]) -> list[Answer]:
     answers = [ask(query.x)] if query.sides == 1 else []
     loan, on = lend(query.x, query.u), query.u
     try:
-        for one in query.each():
-            if one.u.index is not on.index:
+        for u in query.directions:
+            if u.index is not on.index:
                 loan.put_back()
-                loan, on = lend(query.x, one.u), one.u
-            shift = one.shift()
+                loan, on = lend(query.x, u), u
+            shift = query.shift(u)
             answers.append(ask(loan.put(loan.values + shift)))
             if query.sides == 2:
                 answers.append(ask(loan.put(loan.values - shift)))
@@ -321,20 +324,25 @@ def estimate(u: Direction, slope: Values) -> Values:
     return g
 
 
-def estimate_all(directions: Sequence[Direction], slopes: Values) -> Values:
-    """The q values of ĝ on S from K directions on it:  (d/q) (1/K) Σ_k s_k ε_k"""
-    if len(directions) == 1:
-        return estimate(directions[0], slopes)
-    g, u = along(directions, slopes), directions[0]
-    g *= u.d / (u.q * len(directions))
+def estimate_all(u: Direction, more: Values | None, slopes: Values) -> Values:
+    """The q values of ĝ on S from K directions on it:  (d/q) (1/K) Σ_k s_k ε_k
+
+    `more` has the entries of all directions but u, (…, K − 1, 1 or n, q); None if K = 1.
+    """
+    if more is None:
+        return estimate(u, slopes)
+    g = along(u, more, slopes)
+    g *= u.d / (u.q * slopes.shape[-1])
     return g
 
 
-def along(directions: Sequence[Direction], slopes: Values) -> Values:
+def along(u: Direction, more: Values | None, slopes: Values) -> Values:
     """Σ_k s_k ε_k on the support that the directions share, added in order of k."""
-    total: Values = slopes[..., :1] * directions[0].entries.astype(slopes.dtype, copy=False)
-    for k, u in enumerate(directions[1:], start=1):
-        total += slopes[..., k : k + 1] * u.entries.astype(slopes.dtype, copy=False)
+    total: Values = slopes[..., :1] * u.entries.astype(slopes.dtype, copy=False)
+    if more is not None:
+        terms = slopes[..., 1:].swapaxes(-1, -2)[..., None] * more.astype(slopes.dtype, copy=False)
+        for k in range(more.shape[-3]):
+            total += terms[..., k, :, :]
     return total
 
 

@@ -64,8 +64,16 @@ def lend(x: Values | Coordinates, support: Support) -> Loan:
     """A loan of x on a support; an array is changed in place."""
     if not isinstance(x, np.ndarray):
         return x.lend(support)
-    here = support.restrict(x)
-    return Loan(here, lambda values: support.put(x, values, out=x), lambda: support.put(x, here, out=x))
+    here, at = support.restrict(x), support.places(x)
+    if at is None:
+        return Loan(here, lambda values: support.put(x, values, out=x), lambda: support.put(x, here, out=x))
+    flat = x.reshape(-1)
+
+    def put(values: Values) -> Values:
+        flat[at] = values
+        return x
+
+    return Loan(here, put, lambda: put(here))
 
 
 def zeros_like(x: Any) -> Any:

@@ -200,6 +200,14 @@ def breadth_first(graph: Graph, source: int) -> dict[int, int]:
     return parent
 
 
+@lru_cache(maxsize=64)
+def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
+    """Of each graph: nodes in the order of a breadth-first search from node 0, and parents by node."""
+    trees = [breadth_first(graph, 0) for graph in graphs]
+    parents = [[tree[i] for i in range(len(tree))] for tree in trees]
+    return np.array([list(tree) for tree in trees]), np.array(parents)
+
+
 ROUTES: dict[Route, Callable[[Graph], Mapping[Link, int]]] = {
     "links": lambda graph: dict.fromkeys(graph.links, 1),
     "tree": tree_messages,

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+import reference
 from literal import some_of, sylvester
 from zocosmo.core import Direction, Tape, draw_signs
 from zocosmo.core.coupling import COUPLINGS
-from zocosmo.core.signs import draw_sign_vectors, further_signs, hadamard, most_directions, order
+from zocosmo.core.signs import draw_sign_vectors, hadamard, most_directions, order
 from zocosmo.errors import InputError
 from zocosmo.oracle import along, estimate_all
 
@@ -32,10 +33,12 @@ def test_the_first_vector_is_the_one_a_single_direction_has(ids, signs):
 
 
 @pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
-def test_independent_vectors_have_k_first_among_their_ids(ids):
-    drawn = draw_sign_vectors(Tape(5), *ids, q=12, directions=4, signs="independent")
-    for k in (1, 2, 3):
-        assert_array_equal(drawn[k], Tape(5).coins("signs", k, *ids).signs(12))
+@pytest.mark.parametrize("q", [1, 5, 8, 12])
+def test_independent_vectors_follow_each_other_in_the_stream_of_the_first(ids, q):
+    drawn = draw_sign_vectors(Tape(5), *ids, q=q, directions=4, signs="independent")
+    assert drawn.reshape(-1).tolist() == reference.signs(5, 4 * q, ids)
+    fewer = draw_sign_vectors(Tape(5), *ids, q=q, directions=3, signs="independent")
+    assert_array_equal(drawn[:3], fewer)
 
 
 @given(st.integers(1, 40), st.integers(0, 50), st.data())
@@ -52,12 +55,11 @@ def test_orthogonal_vectors_are_the_first_times_rows_of_the_tape(q, seed, data):
 @pytest.mark.parametrize("signs", ["independent", "orthogonal"])
 def test_many_streams_at_once_are_each_alone(signs):
     tape, t, node = Tape.stack([1, 2])[:, None, None], np.arange(5)[:, None], np.arange(3)
-    first = draw_signs(tape, t, node, q=6)
-    many = further_signs(tape, t, node, first=first, directions=5, signs=signs)
-    assert many.shape == (2, 5, 3, 4, 6)
+    many = draw_sign_vectors(tape, t, node, q=6, directions=5, signs=signs)
+    assert many.shape == (2, 5, 3, 5, 6)
     for s, r, i in itertools.product(range(2), range(5), range(3)):
         alone = draw_sign_vectors(Tape(s + 1), r, i, q=6, directions=5, signs=signs)
-        assert_array_equal(many[s, r, i], alone[1:])
+        assert_array_equal(many[s, r, i], alone)
 
 
 def test_all_rows_are_taken_when_there_are_as_many_directions():
@@ -67,11 +69,9 @@ def test_all_rows_are_taken_when_there_are_as_many_directions():
 
 def test_each_row_comes_equally_often():
     """3 of 7 rows in 7,000 rounds: each comes 3,000 times ± 41 (one σ); five σ decide."""
-    coins = Tape(1).coins("rows", np.arange(7000))
-    first = np.ones((7000, 8), np.int8)
-    more = further_signs(Tape(1), np.arange(7000), first=first, directions=4, signs="orthogonal")
-    counts = [(more == hadamard(np.array(r), 8)).all(axis=-1).sum() for r in range(1, 8)]
-    assert coins.shape == (7000,)
+    drawn = draw_sign_vectors(Tape(1), np.arange(7000), q=8, directions=4, signs="orthogonal")
+    rows = drawn[:, 1:] * drawn[:, :1]
+    counts = [(rows == hadamard(np.array(r), 8)).all(axis=-1).sum() for r in range(1, 8)]
     assert np.abs(np.array(counts) - 3000).max() < 5 * (7000 * 3 / 7 * 4 / 7) ** 0.5
 
 
@@ -129,8 +129,7 @@ def cross(signs, q):
 def total(vectors, slopes):
     """Σ_k s_k ε_k by the engine's own function, on whole numbers."""
     index = np.arange(vectors.shape[-1])
-    directions = [Direction(index, len(index), eps) for eps in vectors]
-    return along(directions, np.array([slopes]))[0]
+    return along(Direction(index, len(index), vectors[0]), vectors[1:, None], np.array([slopes]))[0]
 
 
 CASES = [("independent", 2, 1), ("independent", 3, 2), ("independent", 2, 3), ("independent", 4, 2)]
@@ -178,5 +177,5 @@ def test_one_side_adds_the_curvature_along_each_direction(signs, q, count):
 def test_as_many_orthogonal_directions_as_coordinates_give_the_gradient(q):
     g = np.random.default_rng(q).integers(-99, 99, q) * 1.0
     vectors = draw_sign_vectors(Tape(q), 0, q=q, directions=q, signs="orthogonal")
-    directions = [Direction(np.arange(q), 4 * q, eps) for eps in vectors]
-    assert_array_equal(estimate_all(directions, (vectors @ g)[None])[0], 4 * g)
+    u, more = Direction(np.arange(q), 4 * q, vectors[0]), vectors[1:, None] if q > 1 else None
+    assert_array_equal(estimate_all(u, more, (vectors @ g)[None])[0], 4 * g)

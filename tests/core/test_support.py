@@ -250,7 +250,7 @@ def test_directions_on_one_support_share_its_index_and_places():
     values = u.restrict(x)
     v = u.with_entries(-u.signs)
     assert v.index is u.index
-    assert v._flat(x) is u._flat(x) is u.pick(lambda rows: rows)._flat(x)
+    assert v.places(x) is u.places(x) is u.pick(lambda rows: rows).places(x)
     assert np.array_equal(v.restrict(x), values)
     assert np.array_equal(v.shift(x, 1.0), u.shift(x, -1.0))
 

@@ -28,6 +28,9 @@ EVERY = [  # of every method every codec; q does not divide d, so that balanced 
     {"kind": "edge_local", **SPARSE, "directions": 3, "sides": 1, "coupling": ["G", "S", "I"]},
     {"kind": "rand_k", **SPARSE, "directions": 8, "signs": "orthogonal", "step": "normalised"},
     {"kind": "dense", **STEP, "directions": 2, "step": ["normalised", "normalised_local"]},
+    {"kind": "tree_sum", **STEP, "perturbations": 13, "bits": [3, 32]},  # more scalars than coordinates
+    {"kind": "tree_sum", **STEP, "perturbations": 1, "bits": [2, 16], "sides": 1},
+    {"kind": "moniqua", **STEP, "bits": [1, 9], "theta": 0.5, "gamma": 0.75},
 ]
 ONE_EACH = [
     {"kind": "cosmo", **SPARSE, "codec": "indexed", "passes": 2, "beta": 0.5},
@@ -41,11 +44,12 @@ ONE_EACH = [
     {"kind": "subcge", **STEP, "rank": 3, "refresh": 2},
     {"kind": "cosmo", **SPARSE, "directions": 3, "sides": 1, "codec": "delta", "step": "normalised"},
     {"kind": "edge_local", **SPARSE, "directions": 8, "signs": "orthogonal", "step": "normalised"},
+    {"kind": "tree_sum", **STEP, "perturbations": 3},
+    {"kind": "moniqua", **STEP, "theta": 0.5},
 ]
 TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
 APART = {each["kind"] for each in (*EVERY, *TO_ALL)} | {
     *("mezo", "sparse_mezo", "subzero", "fzoo"),  # these send nothing
-    *("tree_sum", "moniqua"),  # these have prices and no bytes
 }
 NEW = [  # methods of peers that no line above names, with what they take of q
     {"kind": kind, **{key: value for key, value in SPARSE.items() if key in {f.name for f in fields(method)}}}

@@ -21,7 +21,7 @@ from dist.plans import (
     graphs,
 )
 from dist.ranks import run_cases
-from zocosmo.channel import WIRES as WIRE_TABLE
+from zocosmo.core.wires import WIRES as WIRE_TABLE
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import read_plan
 from zocosmo.experiments.run import run_plan
@@ -144,8 +144,18 @@ def value_bits(plan, trial):
         return None
     if getattr(method, "step_rule", "plain") == "normalised":  # a level of 16 bits beside each message
         return None
+    if method.kind in ("tree_sum", "moniqua"):
+        return own_bits(plan, trial)
     q = {"dense": trial.run().problem.d, "flood": 1, "seedflood": 1, "subcge": 1}.get(method.kind) or method.q
     return q * WIRE_TABLE[plan.wire].charged.bits
+
+
+def own_bits(plan, trial):
+    """As `value_bits`, for messages that are not values of coordinates; the first of a tree_sum is larger."""
+    method = trial.method
+    if method.kind == "moniqua":
+        return trial.run().problem.d * method.bits
+    return None if method.wraps else method.perturbations * WIRE_TABLE[plan.wire].charged.bits
 
 
 def other_bytes(cases, found):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from methods.cases import small, small_run
 from zocosmo.core.payload import Bits
-from zocosmo.dist.engine import check_peers
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete, path, ring
 from zocosmo.methods.compressors import folded
@@ -105,8 +104,3 @@ def test_what_cannot_be_is_refused_in_one_line(changes, says):
     with pytest.raises(InputError, match=says) as error:
         small("moniqua", **changes)
     assert "\n" not in str(error.value)
-
-
-def test_processes_refuse_a_price_without_bytes():
-    with pytest.raises(InputError, match="codec 'residues2' has a price but no bytes; use zocosmo run"):
-        check_peers(small("moniqua"))

@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 from methods.cases import GRAPHS, small, small_run, states
 from methods.forward import seen
 from zocosmo.core.payload import Bits
-from zocosmo.dist.engine import check_peers
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete, path, ring, star
 from zocosmo.methods.compressors import folded
@@ -191,9 +190,3 @@ def test_what_cannot_be_is_refused_in_one_line(changes, says):
     with pytest.raises(InputError, match=says) as error:
         small("tree_sum", **changes)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(("bits", "codec"), [(5, "residues5"), (32, "scalars")])
-def test_processes_refuse_a_price_without_bytes(bits, codec):
-    with pytest.raises(InputError, match=f"codec '{codec}' has a price but no bytes; use zocosmo run"):
-        check_peers(small("tree_sum", bits=bits))

@@ -12,7 +12,7 @@ from zocosmo.checks.check import Check
 from zocosmo.checks.draws import PER_TAPE
 from zocosmo.checks.measurement import About, Measurement
 from zocosmo.core.coupling import COUPLINGS
-from zocosmo.core.signs import further_signs
+from zocosmo.core.signs import draw_sign_vectors
 from zocosmo.core.support import Direction
 from zocosmo.oracle import disagreement
 from zocosmo.theory import certificates, moments, steps
@@ -53,7 +53,8 @@ def several(case: Case, pairs: list[tuple[int, int]], t: NDArray[Any]) -> tuple[
     u = coupling.directions(case.tape(), rounds, i, j, d=case.d, q=case.q)
     ids = (i, j) if coupling.own_signs else ()
     K, signs = case.directions.K, case.settings["signs"]
-    return u, further_signs(case.tape(), rounds, *ids, first=u.signs, directions=K, signs=signs)
+    vectors = draw_sign_vectors(case.tape(), rounds, *ids, q=case.q, directions=K, signs=signs)
+    return u, vectors[..., 1:, :]
 
 
 def coupling_moments(case: Case, about: About) -> Iterator[Measurement]:

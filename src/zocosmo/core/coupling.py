@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.core.signs import Signs, before_nodes, further_signs, most_directions
+from zocosmo.core.signs import Signs, draw_sign_vectors, first_and_more, most_directions
 from zocosmo.core.support import Direction, SupportRule, draw_signs, draw_support
 from zocosmo.core.tape import Ids, Tape
 
@@ -94,12 +94,12 @@ class Coupling:
 
         index = spread(support.index, np.arange(size)) if self.own_support else support.index
         own_ids = (tapes, rounds, *ids) if self.own_signs else whole
-        first, plus = draw_signs(*own_ids, q=size), np.ones((), np.int8)
-        u = Direction(index, d, spread(first, plus) if self.own_signs else first)
-        if (directions := most_directions(signs, directions, size)) == 1:
-            return u, None
-        more = further_signs(*own_ids, first=first, directions=directions, signs=signs)
-        return u, before_nodes(spread(more, plus) if self.own_signs else more)
+        count, plus = most_directions(signs, directions, size), np.ones((), np.int8)
+        vectors = draw_sign_vectors(*own_ids, q=size, directions=count, signs=signs)
+        if self.own_signs:
+            vectors = spread(vectors, plus)
+        first, more = first_and_more(vectors)
+        return Direction(index, d, first), more
 
 
 G = Coupling("G", own_support=False, own_signs=False)

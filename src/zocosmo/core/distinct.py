@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zocosmo.core.tape import BLOCK_WORDS, Coins, Words
 
 RADIX_LENGTH = 2048  # row length from which a radix sort is faster
+WORD_BITS = 64  # values below this fit as bits of one word
 
 REJECTED = np.uint64(2**64 - 1)  # marks a rejected word: never a value below d
 
@@ -28,11 +29,12 @@ def first_distinct(coins: Coins, d: int, k: int) -> Index:
 
 
 def _first_distinct(coins: Coins, d: int, k: int, count: int) -> Index:
-    found, complete = _distinct_head(_below(coins.words(count), d), d, k)
+    head = _distinct_bits if d <= WORD_BITS and k * k > d else _distinct_head  # most rows have repeats
+    found, complete = head(_below(coins.words(count), d), d, k)
     while not complete.all():
         count *= 2
         todo = np.flatnonzero(~complete)
-        found[todo], complete[todo] = _distinct_head(_below(coins.rows(todo).words(count), d), d, k)
+        found[todo], complete[todo] = head(_below(coins.rows(todo).words(count), d), d, k)
     return found.view(np.int64)
 
 
@@ -78,6 +80,17 @@ def _distinct_head(values: Words, d: int, k: int) -> tuple[Words, Flags]:
     if len(head) > 1:
         head[short] = merged
     return head, complete
+
+
+def _distinct_bits(values: Words, d: int, k: int) -> tuple[Words, Flags]:
+    """As `_distinct_head` for d ≤ 64: each word holds the set of values seen so far, one bit each."""
+    seen = np.bitwise_or.accumulate(np.uint64(1) << values, axis=1)  # REJECTED shifts the bit out
+    at = (np.bitwise_count(seen) < k).sum(axis=1)  # where the k-th value comes first
+    complete: Flags = at < values.shape[1]
+    sets = seen[complete, at[complete]].astype("<u8", copy=False)[:, None].view(np.uint8)
+    found = np.zeros((len(values), k), np.uint64)
+    found[complete] = np.nonzero(np.unpackbits(sets, axis=1, count=d, bitorder="little"))[1].reshape(-1, k)
+    return found, complete
 
 
 def _is_fresh(tail: Words, head: Words, d: int) -> Flags:

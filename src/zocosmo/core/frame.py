@@ -22,6 +22,7 @@ from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.modulo import FEW_BITS
 from zocosmo.core.payload import Bits
+from zocosmo.core.residues import RESIDUES
 from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES, ValueType
 from zocosmo.errors import (
@@ -41,7 +42,8 @@ _CHECKSUM = struct.Struct("<I")
 _HEAD_BYTES = _HEADER.size + _CHECKSUM.size
 _SIZE_BITS, _SEQUENCE_BITS = 40, 24
 _CODEC_BY_ID = {codec.wire_id: codec for codec in CODECS.values()}
-_VALUE_BY_ID = {value.wire_id: value for value in (*(VALUE_TYPES | FEW_BITS).values(), LEVEL)}
+_VALUES = (*VALUE_TYPES.values(), LEVEL, *FEW_BITS.values(), *RESIDUES.values())
+_VALUE_BY_ID = {value.wire_id: value for value in _VALUES}
 
 
 class Header(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from zocosmo.core.message import CODECS
 from zocosmo.core.modulo import FEW_BITS
+from zocosmo.core.price import WRITTEN
 from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES
 from zocosmo.errors import InputError, ManifestMismatch, MessageError, check_known, check_whole
@@ -56,7 +57,8 @@ class Manifest:
         )
         if list(edges) != sorted({(i, j) for i, j in edges if i < j}):
             raise InputError("edges must be distinct ascending pairs in lexicographic order; use Graph.edges")
-        check_known("codec", self.codec, CODECS)
+        if self.codec not in WRITTEN:
+            check_known("codec", self.codec, CODECS)
         check_known("value type", self.value, VALUE_TYPES | FEW_BITS)
         for name, value in self.parameters.items():
             if not isinstance(name, str) or not isinstance(value, Scalar):

@@ -76,3 +76,5 @@ PRICES: dict[str, Price] = {
     **{price.__name__: price for price in (entropy, coordinates, seeds, votes, scaled_signs, level, scalars)},
     **{f"residues{bits}": residues(bits) for bits in range(1, MOST_RESIDUE_BITS + 1)},
 }
+WRITTEN = frozenset(CODECS) | {"scalars"} | {f"residues{bits}" for bits in range(1, MOST_RESIDUE_BITS + 1)}
+# prices of messages that cross links as bytes; the others are charged by the simulator only

@@ -1,6 +1,7 @@
-"""Several sign vectors on one support: those after the first   [PROTOCOL.md, "signs" and "rows"]
+"""Several sign vectors on one support   [PROTOCOL.md, "sign" and "rows"]
 
-Independent vectors have their own coins. Orthogonal ones are the first times rows of a Hadamard matrix.
+Independent vectors are read one after the other from one stream, of which the first is read alone where there
+is one direction. Orthogonal ones are the first times rows of a Hadamard matrix.
 """
 
 from typing import Any, Literal, get_args
@@ -41,41 +42,31 @@ def hadamard(rows: NDArray[Any], q: int) -> NDArray[np.int8]:
     return np.int8(1) - np.int8(2) * (np.bitwise_count(both) & np.uint8(1)).astype(np.int8)
 
 
-def further_signs(
-    tape: Tape, t: Ids, *ids: Ids, first: NDArray[np.int8], directions: int, signs: Signs
-) -> NDArray[np.int8]:
-    """Sign vectors 1 … K − 1 of the round, edge or node that `first`, vector 0, was drawn for: (…, K − 1, q).
-
-    >>> eps = draw_signs(Tape(0), 3, q=4)
-    >>> more = further_signs(Tape(0), 3, first=eps, directions=4, signs="orthogonal")
-    >>> (more.astype(int) @ more.T).tolist()
-    [[4, 0, 0], [0, 4, 0], [0, 0, 4]]
-    """
-    check_known("signs", signs, SIGNS)
-    q = int(first.shape[-1])
-    check_whole("directions", directions, 1, order(q) if signs == "orthogonal" else None)
-    if directions == 1:
-        return np.empty((*first.shape[:-1], 0, q), np.int8)
-    if signs == "independent":
-        each = (np.asarray(value)[..., None] for value in (t, *ids))
-        return tape[..., None].coins("signs", np.arange(1, directions), *each).signs(q)
-    rows = 1 + distinct(tape.coins("rows", t, *ids), order(q) - 1, directions - 1)
-    return first[..., None, :] * hadamard(rows, q)
-
-
-def before_nodes(more: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Sign vectors (…, n, K, q) of every node as (…, K, n, q), each vector in one piece."""
-    return np.ascontiguousarray(more.swapaxes(-2, -3))
-
-
 def draw_sign_vectors(
     tape: Tape, t: Ids, *ids: Ids, q: int, directions: int, signs: Signs
 ) -> NDArray[np.int8]:
-    """All K sign vectors of a round, edge or node, (…, K, q).
+    """All K sign vectors of a round, edge or node, (…, K, q); vector 0 is that of `draw_signs`.
 
     >>> draw_sign_vectors(Tape(0), 3, 1, 2, q=5, directions=2, signs="independent").tolist()
-    [[1, -1, -1, 1, 1], [-1, 1, 1, -1, 1]]
+    [[1, -1, -1, 1, 1], [-1, -1, -1, 1, -1]]
+    >>> four = draw_sign_vectors(Tape(0), 3, q=4, directions=4, signs="orthogonal")
+    >>> (four.astype(int) @ four.T).tolist()
+    [[4, 0, 0, 0], [0, 4, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4]]
     """
-    first = draw_signs(tape, t, *ids, q=q)
-    more = further_signs(tape, t, *ids, first=first, directions=directions, signs=signs)
-    return np.concatenate([first[..., None, :], more], axis=-2)
+    check_known("signs", signs, SIGNS)
+    check_whole("directions", directions, 1, order(q) if signs == "orthogonal" else None)
+    drawn = draw_signs(tape, t, *ids, q=q * directions if signs == "independent" else q)
+    if signs == "independent" or directions == 1:
+        return drawn.reshape(*drawn.shape[:-1], directions, q)
+    rows = distinct(tape.coins("rows", t, *ids), order(q) - 1, directions - 1)
+    vectors = np.empty((*drawn.shape[:-1], directions, q), np.int8)
+    vectors[..., 0, :] = drawn
+    np.multiply(drawn[..., None, :], hadamard(1 + rows, q), out=vectors[..., 1:, :])
+    return vectors
+
+
+def first_and_more(vectors: NDArray[np.int8]) -> tuple[NDArray[np.int8], NDArray[np.int8] | None]:
+    """Sign vectors (…, n, K, q) of every node as (…, n, q) and (…, K − 1, n, q), each in one piece; None for
+    K = 1."""
+    more = np.ascontiguousarray(vectors[..., 1:, :].swapaxes(-2, -3)) if vectors.shape[-2] > 1 else None
+    return vectors[..., 0, :], more

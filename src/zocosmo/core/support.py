@@ -88,7 +88,7 @@ class Support:
         self._check_last("a state", x, self.d)
         if self.index.ndim == 1:
             return x.copy() if self.q == self.d else np.take(x, self.index, axis=-1)
-        flat = self._flat(x)
+        flat = self.places(x)
         if flat is not None:
             return x.reshape(-1).take(flat)
         ndim = max(x.ndim, self.index.ndim)
@@ -111,15 +111,16 @@ class Support:
             out[...] = x
         if self.index.ndim == 1:
             out[..., slice(None) if self.q == self.d else self.index] = values
-        elif (flat := self._flat(out)) is not None:
+        elif (flat := self.places(out)) is not None:
             out.reshape(-1)[flat] = values
         else:
             np.put_along_axis(out, _axes(self.index, out.ndim), values, axis=-1)
         return out
 
-    def _flat(self, x: Values) -> Index | None:
-        """Where the coordinates of every row are in x.reshape(-1); None unless x is contiguous."""
-        if not x.flags.c_contiguous or x.ndim < self.index.ndim:
+    def places(self, x: Values) -> Index | None:
+        """Where the coordinates of every row are in x.reshape(-1); None if x is not contiguous, or all rows
+        share one index without axes."""
+        if self.index.ndim == 1 or not x.flags.c_contiguous or x.ndim < self.index.ndim:
             return None
         return self._places.of(self.index, x)
 

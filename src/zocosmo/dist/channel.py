@@ -1,113 +1,30 @@
 """The channel over torch.distributed: the same arithmetic as in memory, with frames between processes."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from zocosmo.channel import Channel, Index, Values
+from zocosmo.channel import Index, Values
 from zocosmo.core.fields import Message
-from zocosmo.core.frame import FRAME_BITS, Header
-from zocosmo.core.levels import LEVEL
-from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.modulo import COUNT_AT, is_wide
-from zocosmo.core.support import MAX_D, Support
-from zocosmo.core.tape import Tape
-from zocosmo.core.values import F64, ValueType
+from zocosmo.core.residues import RESIDUES, Cut
+from zocosmo.core.support import Support
+from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Letters
-from zocosmo.dist.line import Line
-from zocosmo.dist.links import Links
-from zocosmo.dist.place import Place
-from zocosmo.dist.seal import SEAL_BITS, Seal
+from zocosmo.dist.framed import Awaited, FramedChannel, Link, Sent
+from zocosmo.dist.sums import sums_up, total_down
 from zocosmo.dist.tree import Tree
-from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
+from zocosmo.errors import SupportMismatch
 from zocosmo.graphs.slots import Slot
 from zocosmo.traffic import Route, flood_hops
 
-Link = tuple[int, int]
 Places = Sequence[Any]  # coordinates of each of some nodes; None where they are not known
 
 
-class Sent(NamedTuple):
-    """A message over a link between processes; `origin` wrote it: the sender, unless it is relayed."""
-
-    link: Link
-    origin: int
-    message: Message
-
-
-class Awaited(NamedTuple):
-    """A message that a peer will send: its size, and its coordinates if they are public."""
-
-    link: Link
-    origin: int
-    size: int
-    places: Index | None = None
-
-
-class TorchChannel(Channel):
-    """A channel for the nodes of one run in this process, with frames to and from nodes elsewhere.
-
-    Frames use the run's codec and value type, so the bytes sent equal the bits on the ledger; `crossed`
-    counts them. Links within this process are charged, but carry no bytes.
-    """
-
-    def __init__(
-        self,
-        place: Place,
-        links: Links,
-        *,
-        d: int,
-        wire: str,
-        codec: str,
-        dtype: DTypeLike,
-        session: bytes,
-        tape: Tape | None = None,
-        key: bytes | None = None,
-        connect: bool = True,
-    ) -> None:
-        self.place, self.links, self.session, self.codec, self.rank = (
-            place,
-            links,
-            session,
-            codec,
-            links.job.rank,
-        )
-        nodes = place.parts[self.rank]
-        super().__init__([place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=nodes, tape=tape)
-        self.value: ValueType = self.wire.crosses_as(self.dtype)
-        self.crossed: dict[Link, int] = {}  # bytes sent to other processes
-        self.messages = 0  # sent to other processes
-        self._key = key
-        self._host: list[int] = place.host.tolist()
-        self._lengths: dict[tuple[int, int], int] = {}  # of frames, by number and type of values
-        self._at = {int(node): row for row, node in enumerate(self.nodes)}
-        self._lines: dict[int, Line] = {}
-        self._hop = place.hop(self.rank)
-        if key is not None:
-            self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
-        links.open(place.edges, connect=connect)
-        for peer in links.peers() if connect else ():
-            self.renew(peer)
-
-    def renew(self, peer: int) -> None:
-        """Count anew on a new connection to a peer, with new seals."""
-        line = self._lines[peer] = Line(self.session)
-        if self._key is not None:
-            salts = self.links.salts[peer]
-            line.closing, line.opening = Seal.pair(self._key, self.session, self.rank, peer, *salts)
-
-    def begin(self, t: int) -> None:
-        """Round t begins. Rounds ascend: a seal may use no number twice."""
-        if t < self.t:
-            raise InputError(f"round {t} comes after round {self.t}; rounds must ascend within a session")
-        if t > self.t:
-            for line in self._lines.values():
-                line.sent = line.received = 0
-        self.t = t
+class TorchChannel(FramedChannel):
+    """Letters of the nodes here, carried in frames to those of other processes and back."""
 
     # Letters of neighbours, of partners, of everyone
 
@@ -156,7 +73,7 @@ class TorchChannel(Channel):
             got, here = self._from_neighbours(letters, u, everyone), int(self.nodes[0])
             return self._pick(letters, got, ((i, here) for i in range(self.n)))
         graph = self.place.graph
-        return self._pass_along(letters, Tree(graph).hops() if over == "tree" else flood_hops(graph))
+        return self._pass_along(letters, self._tree.hops() if over == "tree" else flood_hops(graph))
 
     def _pass_along(self, letters: Letters, stages: Iterator[list[tuple[Link, int]]]) -> Letters:
         """The letters of all nodes, passed on over the links of each stage."""
@@ -170,52 +87,60 @@ class TorchChannel(Channel):
                 known[got.seed] = got
         return Letters.stack([self._letter(known[i]) for i in range(self.n)])
 
-    # Measurements, which are not part of the method and not charged
+    # Sums over the tree
 
-    def collect(self, rows: Values) -> Values | None:
-        """Rows of all nodes in order, at rank 0; None elsewhere. Processes pass them up a tree."""
-        hop, width = self._hop, rows.shape[-1]
-        whole = np.zeros((self.n, width), rows.dtype)
-        whole[self.nodes] = rows
-        mine = [self.nodes]
-        got = self._blobs({}, {child: len(nodes) * width for child, nodes in hop.below.items()})
-        for child, nodes in hop.below.items():
-            whole[nodes] = got[child].view(rows.dtype).reshape(-1, width)
-            mine.append(nodes)
-        if hop.parent is None:
-            return whole
-        self._blobs({hop.parent: whole[np.sort(np.concatenate(mine))]}, {})
-        return None
+    def _residues_of_all(self, k: Values, bits: int) -> Values:
+        value, tree = RESIDUES[bits], self._tree
+        rows = dict(zip(self._at, k[0].astype(value.dtype), strict=True))
 
-    def spread(self, row: Values) -> Values:
-        """The row of rank 0, at every process; elsewhere `row` only gives its shape and type."""
-        if self._hop.parent is not None:
-            got = self._blobs({}, {self._hop.parent: row.size})
-            row = got[self._hop.parent].view(row.dtype).reshape(row.shape)
-        self._blobs(dict.fromkeys(self._hop.children, row), {})
-        return row
+        def add(mine: Values, theirs: Values) -> Values:
+            total: Values = (mine + theirs) & value.dtype.type(
+                2**bits - 1
+            )  # an overflow is a multiple of 2^b
+            return total
 
-    def _blobs(self, out: dict[int, Values], sizes: dict[int, int]) -> dict[int, Values]:
-        """Exchange eight-byte numbers with other processes, in frames that are not charged."""
+        with self._sending(value):
+            carry = partial(self._over, size=k.shape[-1])
+            sums = sums_up(tree, rows, carry, write=lambda row: row, add=add)
+            return total_down(tree, sums.get(0), carry).astype(np.float64)[None, None]
 
-        def header(sender: int, size: int, sequence: int) -> Header:
-            return Header(CODECS["values"], F64, self.t, sender, size, sequence)
+    def _sum_of_all(self, values: Values, words: int) -> Values:
+        cut, tree, about = Cut(self.value, words), self._tree, self.envelope(self.senders[:1])
 
-        def frames() -> dict[int, tuple[bytes, bytes]]:
-            made = {}
-            for peer, rows in out.items():
-                line, values = self._lines[peer], np.ascontiguousarray(rows).reshape(-1).view(np.float64)
-                head = header(int(self.nodes[0]), values.size, line.sent)
-                made[peer] = line.frame(head, Message(values), MAX_D)
-            return made
+        def write(row: Values) -> Values:
+            letter: Values = self.wire.encode(row[None], about).values[0]
+            return cut.write(letter)
 
-        lengths = {peer: 8 * size + self.framing.total // 8 for peer, size in sizes.items()}
-        got, values = self.links.exchange(frames, lengths, self.t), {}
-        for peer, size in sizes.items():
-            line = self._lines[peer]
-            expect = header(int(self.place.parts[peer][0]), size, line.received)
-            values[peer] = line.unframe(got[peer], expect, MAX_D).values
-        return values
+        def read(letter: Values) -> Values:
+            whole = Letters(cut.read(letter)[None])
+            row: Values = self.wire.decode(whole, about, dtype=values.dtype, own=None)[0]
+            return row
+
+        with self._sending(cut.value):
+            carry = partial(self._over, size=values.shape[-1] * cut.pieces, cut=cut)
+            rows = dict(zip(self._at, values[0], strict=True))
+            sums = sums_up(tree, rows, carry, write=write, add=lambda mine, theirs: mine + read(theirs))
+            return read(total_down(tree, write(sums[0]) if 0 in sums else None, carry))[None, None]
+
+    @cached_property
+    def _tree(self) -> Tree:
+        return Tree(self.place.graph)
+
+    def _over(
+        self, stage: list[Link], letters: Mapping[int, Values], *, size: int, cut: Cut | None = None
+    ) -> dict[Link, Values]:
+        """The letters that nodes here hear over the links of a stage, of which those here send `letters`."""
+        sent = [Sent(link, link[0], Message(letters[link[0]])) for link in stage if self._crosses(link, 0)]
+        expected = [Awaited(link, link[0], size) for link in stage if self._crosses(link, 1)]
+        heard = {link: letters[link[0]] for link in stage if link[0] in self._at and link[1] in self._at}
+        for link, message in self._exchange(sent, expected).items():
+            heard[link] = message.values
+            self._check_finite(message.values if cut is None else cut.read(message.values), link[0])
+        return heard
+
+    def _crosses(self, link: Link, end: int) -> bool:
+        """Whether this end of a link is here and the other is not."""
+        return link[end] in self._at and link[1 - end] not in self._at
 
     # Messages between processes
 
@@ -284,66 +209,6 @@ class TorchChannel(Channel):
         """Links between this process and others, ascending."""
         return [link for link in self.place.graph.links if (link[0] in self._at) != (link[1] in self._at)]
 
-    def _exchange(
-        self,
-        sent: Sequence[Sent],
-        expected: Sequence[Awaited],
-        *,
-        by_origin: bool = False,
-        value: ValueType | None = None,
-    ) -> dict[Link, Message]:
-        """Exchange all messages of a stage: by link, or by (origin, origin) if a link carries several."""
-        value = value or self.value
-        sizes = [self._frame_bytes(each.size, value) for each in expected]
-        lengths: dict[int, int] = {}
-        for each, size in zip(expected, sizes, strict=True):
-            peer = self._host[each.link[0]]
-            lengths[peer] = lengths.get(peer, 0) + size
-
-        def frames() -> dict[int, list[bytes]]:
-            made: dict[int, list[bytes]] = {}
-            for link, origin, message in sent:
-                made.setdefault(self._host[link[1]], []).extend(self._frame(link, origin, message, value))
-            return made
-
-        got = self.links.exchange(frames, lengths, self.t)
-        read, out = dict.fromkeys(got, 0), {}
-        for each, size in zip(expected, sizes, strict=True):
-            peer = self._host[each.link[0]]
-            data = got[peer][read[peer] : read[peer] + size]
-            read[peer] += size
-            out[(each.origin, each.origin) if by_origin else each.link] = self._accept(
-                data, each, peer, value
-            )
-        return out
-
-    def _frame(self, link: Link, origin: int, message: Message, value: ValueType) -> tuple[bytes, bytes]:
-        """A message as it crosses a link, with its bytes counted."""
-        line = self._lines[self._host[link[1]]]
-        head, body = line.frame(self._header(origin, message.values.size, line.sent, value), message, self.d)
-        self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
-        self.messages += 1
-        return head, body
-
-    def _accept(self, data: bytes | memoryview, each: Awaited, peer: int, value: ValueType) -> Message:
-        """The awaited message, or an error that says what came instead."""
-        line = self._lines[peer]
-        message = line.unframe(data, self._header(each.origin, each.size, line.received, value), self.d)
-        index, seed, why = message.index, message.seed, ""
-        if not np.isfinite(message.values).all():
-            why = "has values that are not finite; the run diverges: lower eta"
-            raise NonFiniteMessage(f"message from node {each.origin} in round {self.t} {why}")
-        if seed is not None and seed != each.origin:
-            why = f"has the seed of node {seed}; compare manifests"
-        elif index is not None and each.places is not None and not np.array_equal(index, each.places):
-            why = "is on other coordinates than the tape says; compare manifests"
-        if why:
-            raise SupportMismatch(f"message from node {each.origin} in round {self.t} {why}")
-        return message
-
-    def _header(self, origin: int, size: int, sequence: int, value: ValueType) -> Header:
-        return Header(self._layout(size, value), value, self.t, origin, size, sequence)
-
     def _message(
         self, letters: Letters, row: int, index: Any, *, seed: int | None = None, to: Link | None = None
     ) -> Message:
@@ -367,27 +232,6 @@ class TorchChannel(Channel):
         scale = self.wire.unpack_scale(message.scale) if message.scale else None
         return Letters(message.values[None], scale, None if message.rest is None else message.rest[None])
 
-    @contextmanager
-    def _sending_levels(self) -> Iterator[None]:
-        kept = self.value, self.codec, self._lengths
-        self.value, self.codec, self._lengths = LEVEL, "values", {}
-        try:
-            yield
-        finally:
-            self.value, self.codec, self._lengths = kept
-
-    def _layout(self, size: int, value: ValueType) -> Codec:
-        if value is not self.value:  # the second part of a wide message
-            return CODECS["values"]
-        return CODECS["dense" if size == self.d and self.codec != "seed_scalar" else self.codec]
-
-    def _frame_bytes(self, size: int, value: ValueType) -> int:
-        """The length of the frame of a message of `size` values."""
-        if (length := self._lengths.get((size, value.wire_id))) is None:
-            bits = self._layout(size, value).bits(self.d, size, value).plus(self.framing)
-            length = self._lengths[size, value.wire_id] = bits.total // 8
-        return length
-
     def _rows(self, u: Support | None) -> Places:
         """Coordinates of each node here."""
         if u is None:
@@ -395,9 +239,9 @@ class TorchChannel(Channel):
         index = u.index.reshape(-1, u.q)
         return [index[0]] * len(self.nodes) if len(index) == 1 else list(index)
 
-    def _build_slots(self, peers_only: bool) -> Iterator[Slot]:
+    def _build_slots(self, peers_only: bool, dtype: np.dtype[Any]) -> Iterator[Slot]:
         """Slots of the graph, for the nodes here."""
-        for slot in super()._build_slots(peers_only):
+        for slot in super()._build_slots(peers_only, dtype):
             listeners = np.arange(self.n) if isinstance(slot.rows, slice) else slot.rows
             ours = np.flatnonzero(np.isin(listeners, self.nodes))
             if ours.size:

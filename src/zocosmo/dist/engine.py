@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.core.message import CODECS
 from zocosmo.core.payload import Bits
+from zocosmo.core.price import WRITTEN
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.errors import InputError
 from zocosmo.methods.base import Method
@@ -24,8 +24,8 @@ def check_peers(method: Method) -> None:
     """Refuse a method with a server, and a codec without bytes."""
     if method.server:
         raise InputError(f"{method.kind} needs a server and processes are peers; use zocosmo run")
-    if method.codec not in CODECS:
-        other = next((f", or codec {name!r}" for name in method.codecs if name in CODECS), "")
+    if method.codec not in WRITTEN:
+        other = next((f", or codec {name!r}" for name in method.codecs if name in WRITTEN), "")
         raise InputError(f"codec {method.codec!r} has a price but no bytes; use zocosmo run{other}")
 
 

@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel
 from zocosmo.core.signs import Signs
-from zocosmo.core.support import draw_direction
+from zocosmo.core.support import Direction
 from zocosmo.core.tape import Tape
 from zocosmo.core.wires import WIRES
 from zocosmo.errors import InputError
@@ -53,8 +53,9 @@ class Cosmo(Corrected):
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         ids = tape[..., None], np.asarray(t)[..., None]  # the same for all nodes
-        u = draw_direction(*ids, d=world.d, q=self.q, rule=RULES[self.rule])
-        return Draw(u, more=self.further(u.signs, *ids))
+        support = RULES[self.rule](*ids, d=world.d, q=self.q)
+        first, more = self.sign_vectors(support.q, *ids)
+        return Draw(Direction(support.index, world.d, first), more=more)
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, m, c, u = state.x, state.m, self.correction_of(state), draw.u  # line 3: S_t and signs

@@ -31,7 +31,7 @@ class Dense(Several):
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         draw = own_directions(world, tape, t, world.d)
         ids = tape[..., None], np.asarray(t)[..., None], world.nodes
-        return replace(draw, more=self.further(draw.u.signs, *ids))
+        return replace(draw, more=self.sign_vectors(world.d, *ids)[1])
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, u = state.x, draw.u

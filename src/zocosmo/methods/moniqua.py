@@ -1,7 +1,7 @@
 """Moniqua: states modulo a range, read against the receiver's own (Lu and De Sa 2020)."""
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -12,8 +12,6 @@ from zocosmo.core.noise import dither
 from zocosmo.core.price import MOST_RESIDUE_BITS
 from zocosmo.core.tape import Tape
 from zocosmo.errors import check_whole
-from zocosmo.graphs.graph import Graph
-from zocosmo.graphs.slots import Slot, slots
 from zocosmo.methods.base import (
     Draw,
     Method,
@@ -76,7 +74,6 @@ class Moniqua(Method):
         scale = 2 * self.theta / (2.0**self.bits - 1)  # Δ
         at = x / scale + draw.dither
         k = np.floor(at)
-        channel.mix(k.astype(x.dtype), price=self.codec)  # bills the residues: no wire rounds an integer
         moved = differences(k, at - 0.5, self.bits, channel)
         x += ((self.gamma * scale) * moved).astype(x.dtype)
         x -= self.eta_at(t) * g
@@ -85,17 +82,10 @@ class Moniqua(Method):
 
 def differences(k: Values, at: Values, bits: int, channel: Channel) -> Values:
     """Σ_j w_ij (k_j|i − k_i), peers in ascending order; k_j|i is the copy of k_j + 2^b ℤ nearest to at_i."""
-    sent = np.mod(k, 2.0**bits).reshape(-1, k.shape[-1])
-    rows, mine = k.reshape(sent.shape), at.reshape(sent.shape)
+    rows, mine = k.reshape(-1, k.shape[-1]), at.reshape(-1, at.shape[-1])
     out = np.zeros_like(rows)
-    for slot in neighbourhoods(channel.graphs):
+    for slot, theirs in channel.hear_residues(k, bits):
         here = mine[slot.rows]
-        copies = np.round(here + folded(sent[slot.source] - here, bits))
+        copies = np.round(here + folded(theirs - here, bits))
         out[slot.rows] += slot.weight * (copies - rows[slot.rows])
     return out.reshape(k.shape)
-
-
-@lru_cache(maxsize=64)
-def neighbourhoods(graphs: tuple[Graph, ...]) -> tuple[Slot, ...]:
-    """The k-th neighbours of all nodes of all runs, for every k."""
-    return tuple(slots(graphs, np.dtype(np.float64), True))

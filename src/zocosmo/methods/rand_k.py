@@ -33,7 +33,7 @@ class RandK(Several, Sparse):
     def draw(self, world: World, tape: Tape, t: Rounds) -> SharedDraw:
         draw = shared_directions(world, tape, t, self.q)
         ids = tape[..., None], np.asarray(t)[..., None], world.nodes
-        return replace(draw, more=self.further(draw.u.signs, *ids))
+        return replace(draw, more=self.sign_vectors(self.q, *ids)[1])
 
     def step(self, t: int, state: State, draw: SharedDraw, channel: Channel) -> Step:
         x, m, u = state.x, state.m, draw.u

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.channel import Channel
-from zocosmo.core.signs import SIGNS, Signs, before_nodes, further_signs, most_directions, order
+from zocosmo.core.signs import SIGNS, Signs, draw_sign_vectors, first_and_more, most_directions, order
 from zocosmo.core.tape import Ids, Tape
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.matching import Partners
@@ -94,14 +94,12 @@ class Several(Method):
 
     # Drawing and asking
 
-    def further(self, first: NDArray[np.int8], tape: Tape, t: Ids, *ids: Ids) -> NDArray[np.int8] | None:
-        """The signs of directions 1 … K − 1 from those of direction 0: (…, K − 1, 1 or n, q), or None."""
-        directions = most_directions(self.signs, self.directions, first.shape[-1])
-        if directions == 1:
-            return None
-        return before_nodes(
-            further_signs(tape, t, *ids, first=first, directions=directions, signs=self.signs)
-        )
+    def sign_vectors(
+        self, q: int, tape: Tape, t: Ids, *ids: Ids
+    ) -> tuple[NDArray[np.int8], NDArray[np.int8] | None]:
+        """The signs of direction 0, (…, 1 or n, q), and of the others, (…, K − 1, 1 or n, q), or None."""
+        directions = most_directions(self.signs, self.directions, q)
+        return first_and_more(draw_sign_vectors(tape, t, *ids, q=q, directions=directions, signs=self.signs))
 
     def query(self, x: Any, draw: Draw, active: Mask | None = None) -> Query:
         """Slopes at x along all directions of a round."""
@@ -128,10 +126,10 @@ class Several(Method):
     def estimate(self, draw: Draw, slopes: Values, v: Values | None) -> Values:
         """ĝ on the support, in units of a step."""
         if v is None:
-            return estimate_all(draw.directions, slopes)
+            return estimate_all(draw.u, draw.more, slopes)
         size = draw.u.q * slopes.shape[-1]
         factor = np.where(v > 0, 1 / np.sqrt(size * np.where(v > 0, v, 1.0)), 0.0)
-        g: Values = along(draw.directions, slopes) * factor.astype(slopes.dtype)
+        g: Values = along(draw.u, draw.more, slopes) * factor.astype(slopes.dtype)
         return g
 
     def state_of(self, x: Any, m: Any, v: Values | None, c: Any = None) -> Any:

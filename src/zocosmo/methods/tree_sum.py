@@ -1,8 +1,8 @@
 """Scalars summed over a spanning tree: DeComFL without a server, at a few bits a scalar."""
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,15 @@ from zocosmo.core.price import MOST_RESIDUE_BITS
 from zocosmo.core.support import Direction, draw_signs
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_whole
-from zocosmo.graphs.graph import Graph
 from zocosmo.methods.base import COUNT, Draw, Method, Rounds, Step, Values, World
 from zocosmo.methods.compressors import folded, weighted_sum
 from zocosmo.oracle import Query
-from zocosmo.traffic import breadth_first, distances
+from zocosmo.traffic import distances
 
 FLOAT_BITS = 32  # `bits` of scalars that cross as values of the wire
 KEEP = 0.9  # of the mean square of totals, from round to round
 REACH = 4.0  # root mean squares of a total that are read right
 LEAST = 2.0**-60  # a scale
-
-Index = NDArray[np.int64]
 
 
 class TreeSumState(NamedTuple):
@@ -62,8 +59,8 @@ class TreeSum(Method):
     fit, however much the nodes differ. r is public dither, so T_p − Σ_i s_ip is a sum of N independent
     uniforms of ±Δ/2 if it fits, whatever the slopes are. Δ is a power of two that all nodes
     compute from earlier totals: 2^(b−1) Δ is at least 4 root mean squares. A total that is larger comes out
-    wrong, at every node alike, and widens Δ. Round 0 sends values of 32 bits, each in ⌈32/b⌉ words; with b =
-    32 every round does.
+    wrong, at every node alike, and widens Δ. Round 0 sends values of the wire, B bits each in ⌈B/b⌉ words;
+    with b = 32 every round sends values.
     """
 
     kind: ClassVar[str] = "tree_sum"
@@ -109,12 +106,11 @@ class TreeSum(Method):
     def step(self, t: int, state: TreeSumState, draw: TreeSumDraw, channel: Channel) -> Step:
         (x, square), P = state, self.perturbations
         s = yield Query(x, tuple(draw.one(p) for p in range(P)), self.mu, sides=self.sides)
-        n, scale = x.shape[-2], scale_of(square, self.bits) if self.wraps and t else np.zeros_like(square)
+        n, scale = channel.n, scale_of(square, self.bits) if self.wraps and t else np.zeros_like(square)
         if self.wraps and t:
             total = self._wrapped(s, scale, draw.dither, channel)
         else:
-            channel.everyone(s.repeat(-(-FLOAT_BITS // self.bits), axis=-1), over="sum")  # bills them
-            total = tree_total(s, channel)
+            total = channel.sum_values(s, words=self.bits if self.wraps else 0)
         z = draw.u.entries.swapaxes(-3, -2)
         x -= (self.eta_at(t) / (n * P)) * weighted_sum(total.astype(x.dtype, copy=False), z)
         seen = mean_square(total, n * scale * scale / 12)
@@ -122,10 +118,7 @@ class TreeSum(Method):
 
     def _wrapped(self, s: Values, scale: Values, r: Values, channel: Channel) -> Values:
         """T of every direction, (…, 1, P), from integers of b bits."""
-        whole = 2.0**self.bits
-        k = np.mod(np.floor(s / scale + r), whole)
-        channel.everyone(k.astype(s.dtype), over="sum")  # bills them: no wire rounds an integer
-        total = np.mod(k.sum(axis=-2, keepdims=True), whole)
+        total = channel.sum_residues(np.floor(s / scale + r[..., channel.nodes, :]), self.bits)
         offset = r.shape[-2] / 2 - r.sum(axis=-2, keepdims=True)
         return scale * folded(total + offset, self.bits)
 
@@ -150,21 +143,3 @@ def mean_square(total: Values, noise: Values) -> Values:
     square /= total.shape[-1]
     debiased: Values = np.maximum(square - noise, square / 4)
     return debiased
-
-
-def tree_total(s: Values, channel: Channel) -> Values:
-    """Σ_i s_i, (…, 1, P), as all nodes read it: a node adds what its children send, the last one first."""
-    runs, values = np.arange(len(channel.graphs)), s.reshape(len(channel.graphs), *s.shape[-2:]).copy()
-    order, parents = spanning_trees(channel.graphs)
-    for k in range(s.shape[-2] - 1, 0, -1):
-        child = order[:, k]
-        values[runs, parents[runs, child]] += channel.as_read(values[runs, child][:, None])[:, 0]
-    return channel.as_read(values[:, :1]).reshape(*s.shape[:-2], 1, s.shape[-1])
-
-
-@lru_cache(maxsize=64)
-def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
-    """Of each graph: nodes in the order of a breadth-first search from node 0, and parents by node."""
-    trees = [breadth_first(graph, 0) for graph in graphs]
-    parents: list[Any] = [[tree[i] for i in range(len(tree))] for tree in trees]
-    return np.array([list(tree) for tree in trees]), np.array(parents)

@@ -1,0 +1,239 @@
+"""Frames between processes: how messages of a channel become bytes and are accepted, and what is measured."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from zocosmo.channel import Channel, Index, Values
+from zocosmo.core.fields import Message
+from zocosmo.core.frame import FRAME_BITS, Header
+from zocosmo.core.message import CODECS, Codec
+from zocosmo.core.support import MAX_D
+from zocosmo.core.tape import Tape
+from zocosmo.core.values import F64, ValueType
+from zocosmo.dist.line import Line
+from zocosmo.dist.links import Links
+from zocosmo.dist.place import Place
+from zocosmo.dist.seal import SEAL_BITS, Seal
+from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
+
+Link = tuple[int, int]
+
+
+class Sent(NamedTuple):
+    """A message over a link between processes; `origin` wrote it: the sender, unless it is relayed."""
+
+    link: Link
+    origin: int
+    message: Message
+
+
+class Awaited(NamedTuple):
+    """A message that a peer will send: its size, and its coordinates if they are public."""
+
+    link: Link
+    origin: int
+    size: int
+    places: Index | None = None
+
+
+class FramedChannel(Channel):
+    """A channel for the nodes of one run in this process, with frames to and from nodes elsewhere.
+
+    Frames use the run's codec and value type, so the bytes sent equal the bits on the ledger; `crossed`
+    counts them. Links within this process are charged, but carry no bytes.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        links: Links,
+        *,
+        d: int,
+        wire: str,
+        codec: str,
+        dtype: DTypeLike,
+        session: bytes,
+        tape: Tape | None = None,
+        key: bytes | None = None,
+        connect: bool = True,
+    ) -> None:
+        self.place, self.links, self.session, self.codec, self.rank = (
+            place,
+            links,
+            session,
+            codec,
+            links.job.rank,
+        )
+        nodes = place.parts[self.rank]
+        super().__init__([place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=nodes, tape=tape)
+        self.value: ValueType = self.wire.crosses_as(self.dtype)
+        self.crossed: dict[Link, int] = {}  # bytes sent to other processes
+        self.messages = 0  # sent to other processes
+        self._key = key
+        self._host: list[int] = place.host.tolist()
+        self._lengths: dict[tuple[int, int], int] = {}  # of frames, by number and type of values
+        self._at = {int(node): row for row, node in enumerate(self.nodes)}
+        self._lines: dict[int, Line] = {}
+        self._within = d  # what the coordinates of messages are chosen from
+        self._hop = place.hop(self.rank)
+        if key is not None:
+            self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
+        links.open(place.edges, connect=connect)
+        for peer in links.peers() if connect else ():
+            self.renew(peer)
+
+    def renew(self, peer: int) -> None:
+        """Count anew on a new connection to a peer, with new seals."""
+        line = self._lines[peer] = Line(self.session)
+        if self._key is not None:
+            salts = self.links.salts[peer]
+            line.closing, line.opening = Seal.pair(self._key, self.session, self.rank, peer, *salts)
+
+    def begin(self, t: int) -> None:
+        """Round t begins. Rounds ascend: a seal may use no number twice."""
+        if t < self.t:
+            raise InputError(f"round {t} comes after round {self.t}; rounds must ascend within a session")
+        if t > self.t:
+            for line in self._lines.values():
+                line.sent = line.received = 0
+        self.t = t
+
+    # Messages between processes
+
+    def _exchange(
+        self,
+        sent: Sequence[Sent],
+        expected: Sequence[Awaited],
+        *,
+        by_origin: bool = False,
+        value: ValueType | None = None,
+    ) -> dict[Link, Message]:
+        """Exchange all messages of a stage: by link, or by (origin, origin) if a link carries several."""
+        value = value or self.value
+        sizes = [self._frame_bytes(each.size, value) for each in expected]
+        lengths: dict[int, int] = {}
+        for each, size in zip(expected, sizes, strict=True):
+            peer = self._host[each.link[0]]
+            lengths[peer] = lengths.get(peer, 0) + size
+
+        def frames() -> dict[int, list[bytes]]:
+            made: dict[int, list[bytes]] = {}
+            for link, origin, message in sent:
+                made.setdefault(self._host[link[1]], []).extend(self._frame(link, origin, message, value))
+            return made
+
+        got = self.links.exchange(frames, lengths, self.t)
+        read, out = dict.fromkeys(got, 0), {}
+        for each, size in zip(expected, sizes, strict=True):
+            peer = self._host[each.link[0]]
+            data = got[peer][read[peer] : read[peer] + size]
+            read[peer] += size
+            out[(each.origin, each.origin) if by_origin else each.link] = self._accept(
+                data, each, peer, value
+            )
+        return out
+
+    def _frame(self, link: Link, origin: int, message: Message, value: ValueType) -> tuple[bytes, bytes]:
+        """A message as it crosses a link, with its bytes counted."""
+        line = self._lines[self._host[link[1]]]
+        head, body = line.frame(
+            self._header(origin, message.values.size, line.sent, value), message, self._within
+        )
+        self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
+        self.messages += 1
+        return head, body
+
+    def _accept(self, data: bytes | memoryview, each: Awaited, peer: int, value: ValueType) -> Message:
+        """The awaited message, or an error that says what came instead."""
+        line = self._lines[peer]
+        message = line.unframe(data, self._header(each.origin, each.size, line.received, value), self._within)
+        index, seed, why = message.index, message.seed, ""
+        self._check_finite(message.values, each.origin)
+        if seed is not None and seed != each.origin:
+            why = f"has the seed of node {seed}; compare manifests"
+        elif index is not None and each.places is not None and not np.array_equal(index, each.places):
+            why = "is on other coordinates than the tape says; compare manifests"
+        if why:
+            raise SupportMismatch(f"message from node {each.origin} in round {self.t} {why}")
+        return message
+
+    def _check_finite(self, values: Values, origin: int) -> None:
+        if not np.isfinite(values).all():
+            why = "has values that are not finite; the run diverges: lower eta"
+            raise NonFiniteMessage(f"message from node {origin} in round {self.t} {why}")
+
+    def _header(self, origin: int, size: int, sequence: int, value: ValueType) -> Header:
+        return Header(self._layout(size, value), value, self.t, origin, size, sequence)
+
+    @contextmanager
+    def _sending(self, value: ValueType) -> Iterator[None]:
+        """Messages have values of this type, which need not be coordinates: there may be more than d."""
+        kept = self.value, self.codec, self._within, self._lengths
+        self.value, self.codec, self._within, self._lengths = value, "values", MAX_D, {}
+        try:
+            yield
+        finally:
+            self.value, self.codec, self._within, self._lengths = kept
+
+    def _layout(self, size: int, value: ValueType) -> Codec:
+        if value is not self.value:  # the second part of a wide message
+            return CODECS["values"]
+        return CODECS["dense" if size == self._within and self.codec != "seed_scalar" else self.codec]
+
+    def _frame_bytes(self, size: int, value: ValueType) -> int:
+        """The length of the frame of a message of `size` values."""
+        if (length := self._lengths.get((size, value.wire_id))) is None:
+            bits = self._layout(size, value).bits(self._within, size, value).plus(self.framing)
+            length = self._lengths[size, value.wire_id] = bits.total // 8
+        return length
+
+    # Measurements, which are not part of the method and not charged
+
+    def collect(self, rows: Values) -> Values | None:
+        """Rows of all nodes in order, at rank 0; None elsewhere. Processes pass them up a tree."""
+        hop, width = self._hop, rows.shape[-1]
+        whole = np.zeros((self.n, width), rows.dtype)
+        whole[self.nodes] = rows
+        mine = [self.nodes]
+        got = self._blobs({}, {child: len(nodes) * width for child, nodes in hop.below.items()})
+        for child, nodes in hop.below.items():
+            whole[nodes] = got[child].view(rows.dtype).reshape(-1, width)
+            mine.append(nodes)
+        if hop.parent is None:
+            return whole
+        self._blobs({hop.parent: whole[np.sort(np.concatenate(mine))]}, {})
+        return None
+
+    def spread(self, row: Values) -> Values:
+        """The row of rank 0, at every process; elsewhere `row` only gives its shape and type."""
+        if self._hop.parent is not None:
+            got = self._blobs({}, {self._hop.parent: row.size})
+            row = got[self._hop.parent].view(row.dtype).reshape(row.shape)
+        self._blobs(dict.fromkeys(self._hop.children, row), {})
+        return row
+
+    def _blobs(self, out: dict[int, Values], sizes: dict[int, int]) -> dict[int, Values]:
+        """Exchange eight-byte numbers with other processes, in frames that are not charged."""
+
+        def header(sender: int, size: int, sequence: int) -> Header:
+            return Header(CODECS["values"], F64, self.t, sender, size, sequence)
+
+        def frames() -> dict[int, tuple[bytes, bytes]]:
+            made = {}
+            for peer, rows in out.items():
+                line, values = self._lines[peer], np.ascontiguousarray(rows).reshape(-1).view(np.float64)
+                head = header(int(self.nodes[0]), values.size, line.sent)
+                made[peer] = line.frame(head, Message(values), MAX_D)
+            return made
+
+        lengths = {peer: 8 * size + self.framing.total // 8 for peer, size in sizes.items()}
+        got, values = self.links.exchange(frames, lengths, self.t), {}
+        for peer, size in sizes.items():
+            line = self._lines[peer]
+            expect = header(int(self.place.parts[peer][0]), size, line.received)
+            values[peer] = line.unframe(got[peer], expect, MAX_D).values
+        return values

@@ -69,6 +69,12 @@ class Spending:
         return self.lambda2 / 2
 
 
+WHY_CORRECTED = (
+    "Balanced supports, so that no coordinate waits long. Corrected steps, γ = ⅛: nodes whose losses differ agree at "
+    "a constant step. That sends nothing, and keeps a second vector in each node."
+)
+
+
 @dataclass(frozen=True)
 class Proposal:
     """Settings of edge_local, what they cost a node, and what they get."""
@@ -86,6 +92,8 @@ class Proposal:
     factor: Fraction  # φ
     touches: Fraction  # T q/m
     why: tuple[str, ...]
+    rule: str = "balanced"
+    correction: float = 0.125
 
     @property
     def gain(self) -> Fraction:
@@ -97,7 +105,7 @@ class Proposal:
         """The settings as a line of a config, then the reasons."""
         words = [
             f"{name}: {vars(self)[name]}"
-            for name in ("coupling", "q", "directions", "signs", "sides", "wire")
+            for name in ("coupling", "q", "directions", "signs", "sides", "wire", "rule", "correction")
         ]
         space = "" if self.subspace is None else f", with subspace: {{size: {self.subspace}}}"
         return f"Proposed: {{kind: edge_local, {', '.join(words)}}}{space}", *self.why
@@ -143,6 +151,7 @@ def propose(spending: Spending) -> Proposal:
         _why_sides(spending, chosen),
         _why_wire(chosen.q, b),
         _why_coupling(spending),
+        WHY_CORRECTED,
         _why_subspace(spending, chosen, m),
     )
     return Proposal(

@@ -11,8 +11,9 @@ import threading
 from pathlib import Path
 from typing import Unpack
 
+from zocosmo.blackbox.asked import Asked
 from zocosmo.blackbox.calls import brief
-from zocosmo.blackbox.functions import Asked, Calls, OneByOne
+from zocosmo.blackbox.functions import Calls, OneByOne
 from zocosmo.errors import InputError, OracleError
 from zocosmo.oracle import Mask, Values
 

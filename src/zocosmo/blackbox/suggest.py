@@ -204,7 +204,8 @@ class _Survey:
         off = x - half * np.where(uphill == 0, either, np.sign(uphill))
         try:
             return Probes(self.ask, off, us, levels(half, LEVELS_OFF), "off x0")
-        except OracleError:
+        except OracleError as error:
+            self.ask.survived(error)
             return None
 
     def _spread(self, again: Array) -> float:

@@ -42,6 +42,9 @@ class Command(OneByOne):
             raise InputError(f"the command must say where x goes, with {{x}} or {{file}}; got {template!r}")
         self._lock, self._running, self._stopped = threading.Lock(), set[Process](), False
 
+    def names(self) -> str:
+        return shlex.join(self.words)
+
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         self._stopped = False
         return super().ask(x, t, where, active=active)

@@ -82,6 +82,10 @@ class UserOracle(Oracle):
         self.journal = journal
         calls.remember(self._answering(), journal.memory)
 
+    def names(self) -> str:
+        """What answers, for the journal: a program's template; functions have no name that lasts."""
+        return ""
+
     def _paid(self, key: Key) -> Any:
         """What was answered in an earlier run, or None; an error that it survived is raised again."""
         kept = None if self.journal is None else self.journal.answer(key)

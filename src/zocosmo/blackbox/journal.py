@@ -37,7 +37,9 @@ class Journal:
     """The answers of a run by what was asked; appends to a file."""
 
     def __init__(self, path: Path, question: dict[str, Any]) -> None:
-        self.path, self.replayed, self.paid = path, 0, 0
+        self.is_kept = not path.is_dir()  # a file with a name of ours is deleted when the run ends
+        self.path = path if self.is_kept else path / f"zocosmo-minimize-{_digest(question)}.journal"
+        self.replayed = self.paid = 0
         self._lock = threading.Lock()
         self._kept: dict[Key, deque[Any]] = {}
         self._unused: dict[int, deque[Key]] = {}  # of rounds and probes, by node, in their order
@@ -135,12 +137,16 @@ class Journal:
             ) from None
 
     def close(self) -> None:
+        """Nothing more is written; a file of ours without an answer is deleted."""
         self._file.close()
+        if not self.is_kept and not self.paid:
+            self.path.unlink(missing_ok=True)
 
-    def remove(self) -> None:
-        """Delete the file; the run has ended by itself."""
-        self.path.unlink(missing_ok=True)
+    def end(self) -> None:
+        """The run has ended by itself: nothing is left to go on with."""
         self.close()
+        if not self.is_kept:
+            self.path.unlink(missing_ok=True)
 
 
 def read_lines(data: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -161,6 +167,11 @@ def read_lines(data: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
 def point_of(x: Values) -> str:
     """A hash of a point."""
     return hashlib.blake2b(np.ascontiguousarray(x, np.float64).tobytes(), digest_size=12).hexdigest()
+
+
+def _digest(question: dict[str, Any]) -> str:
+    text = json.dumps(question, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=6).hexdigest()
 
 
 def _short(value: Any) -> str:

@@ -99,7 +99,7 @@ class Optimizer:
         graph = as_graph(graph, count_nodes(_nobody, x0, graph.n if isinstance(graph, Graph) else None, n))
         start = as_start(x0, graph.n)
         place = as_place(bounds, scale, start, by_itself=False)
-        self.place = None if place.is_plain else place
+        self.place = None if place.is_plain and scale is None else place
         self._about = {"seed": seed, "wire": wire, "dtype": np.dtype(dtype).name, "subspace": subspace}
         self._x0 = start
         start = start.astype(dtype) if self.place is None else self.place.to_z(start).astype(dtype)
@@ -392,12 +392,23 @@ class Optimizer:
             rounds.use(self.method)
         if scale is None:
             return
-        assert self.place is not None and isinstance(self._state, State)
+        assert self.place is not None
+        assert isinstance(self._state, State)
         ratio = self.place.scale / scale
         x, m = self._state
         self._rounds.state = State(x * ratio, None if m is None else m / ratio)
         self._rehearsal.state = None
         self.place = self.place._replace(scale=scale)
+
+    def move(self, x: Values) -> None:
+        """Put all nodes elsewhere, at x (n, d), and forget their momentum."""
+        self._check_between()
+        self._rounds.drop()
+        assert isinstance(self._state, State)
+        m = self._state.m
+        z = np.array(x if self.place is None else self.place.to_z(x), self._state.x.dtype)
+        self._rounds.state = State(z, None if m is None else np.zeros_like(m))
+        self._rehearsal.state = None
 
     def save(self, path: str | Path) -> None:
         """Write all of the run to a file, answers of a round that is half told included."""
@@ -405,7 +416,7 @@ class Optimizer:
         about = {
             **self._about,
             **{"graph": graph_entry(self.graph), "method": method_entry(self.method), "box": place},
-            "schedule": schedule_entry(self.world._chosen),
+            "schedule": schedule_entry(self.world.chosen),
         }
         arrays = (self._between if self.is_half_told else None) or self._arrays()
         fed = {f"fed.{k}": part for k, part in enumerate(self._fed if self.is_half_told else [])}

@@ -20,6 +20,7 @@ from zocosmo.subspace import Lifting
 
 Array = NDArray[np.float64]
 
+ALIKE = 4.0  # the largest ratio of sizes for which one reach serves all
 LEAST, MOST = 2.0**-400, 2.0**400  # scales: their squares are in the range of floats
 
 
@@ -62,21 +63,18 @@ class Place(NamedTuple):
         """The nearest point of the box."""
         return np.clip(z, *self.box).astype(z.dtype, copy=False)
 
+    def well_inside(self, z: Values, reach: Any) -> Values:
+        """The nearest point from which no coordinate leaves the box within a reach; the middle of a narrow box."""
+        return _between(z, *self.box, reach).astype(z.dtype, copy=False)
+
     def centred(self, query: Query) -> Query:
         """The same query about a centre from which ±μu stays in the box; x is a new array."""
         x = np.array(query.x)
         if not self.is_bounded:
             return query._replace(x=x)
+        each = [np.abs(query._replace(directions=(u,)).shift()) for u in query.directions]
         lo, hi = (query.u.restrict(bound) for bound in self.box)
-        here, reach = query.u.restrict(x), np.abs(query.shift())
-        for u in query.directions[1:]:
-            reach = np.maximum(reach, np.abs(query._replace(directions=(u,)).shift()))
-        middle = np.where(np.isfinite(lo) & np.isfinite(hi), 0.5 * lo + 0.5 * hi, here)
-        low, high = (
-            np.minimum(lo + reach, np.maximum(middle, lo)),
-            np.maximum(hi - reach, np.minimum(middle, hi)),
-        )
-        moved = np.clip(here, low, high).astype(x.dtype, copy=False)
+        moved = _between(query.u.restrict(x), lo, hi, np.maximum.reduce(each)).astype(x.dtype, copy=False)
         return query._replace(x=query.u.put(x, moved, out=x))
 
     def check_mu(self, mu: float) -> None:
@@ -99,6 +97,10 @@ class Place(NamedTuple):
     def _range(self, j: int) -> str:
         return f"[{self.lo[j]:g}, {self.hi[j]:g}]"
 
+    def pairs(self) -> Array:
+        """(d, 2) lo and hi of each coordinate."""
+        return np.stack([self.lo, self.hi], axis=1)
+
     def rescaled(self, scale: Array) -> "Place":
         return self._replace(scale=powers_of_two(scale))
 
@@ -106,11 +108,21 @@ class Place(NamedTuple):
         return {"scale": self.scale.copy(), "lo": self.lo.copy(), "hi": self.hi.copy()}
 
 
+def _between(z: Values, lo: Values, hi: Values, reach: Any) -> Values:
+    """z moved as little as leaves a reach to both bounds; the middle where they are nearer than two."""
+    with np.errstate(all="ignore"):
+        middle = 0.5 * lo + 0.5 * hi
+    narrow = hi - lo < 2 * reach
+    low, high = np.where(narrow, middle, lo + reach), np.where(narrow, middle, hi - reach)
+    moved: Values = np.clip(z, low, high)
+    return moved
+
+
 def as_place(bounds: Any, scale: ArrayLike | None, start: Values, *, by_itself: bool) -> Place:
     """The place of a run that starts at `start`, (d,) or (n, d).
 
-    Without a scale it is chosen if `by_itself`: (hi − lo)/4 where both bounds are given, else the size of x0.
-    Where eta or mu is given, in units of x, the scale is 1.
+    Without a scale, if `by_itself`, it is (hi − lo)/4 where both bounds of a coordinate are given, and the size of
+    x0 for others beside such a coordinate. Where eta or mu is given, in units of x, the scale is 1.
     """
     d = start.shape[-1]
     lo, hi = as_bounds(bounds, d)
@@ -120,9 +132,11 @@ def as_place(bounds: Any, scale: ArrayLike | None, start: Values, *, by_itself: 
         return place.rescaled(as_scale(scale, d))
     if not by_itself:
         return place
-    wide = np.where(np.isfinite(lo) & np.isfinite(hi) & (lo < hi), hi / 4 - lo / 4, np.nan)
-    units = np.where(np.isfinite(wide), wide, sizes(start))
-    return place.rescaled(units) if np.isfinite(wide).any() or not _alike(units) else place
+    both = np.isfinite(lo) & np.isfinite(hi) & (lo < hi)
+    if not both.any():
+        return place
+    with np.errstate(all="ignore"):
+        return place.rescaled(np.where(both, hi / 4 - lo / 4, sizes(start)))
 
 
 def sizes(start: Values) -> Array:
@@ -132,9 +146,9 @@ def sizes(start: Values) -> Array:
     return np.where(each > 0, each, other)
 
 
-def _alike(units: Array) -> bool:
-    """Whether all sizes round to one power of two: then z may as well be x."""
-    return bool((powers_of_two(units) == powers_of_two(units)[0]).all())
+def are_alike(units: Array) -> bool:
+    """Whether a quarter of the largest size moves no coordinate by more than its own."""
+    return bool(units.max() <= ALIKE * units.min())
 
 
 def powers_of_two(sizes: Array) -> Array:

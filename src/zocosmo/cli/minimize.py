@@ -79,6 +79,7 @@ def minimize(
     Example: zocosmo minimize --command 'awk "{s += ($1-3)^2} END {print s}" {file}' --d 4 --rounds 100
     """
     from zocosmo.blackbox.commands import Command
+    from zocosmo.blackbox.course import DIVERGED, STUCK
     from zocosmo.blackbox.report import as_report, result_table, write_result
 
     if rounds is None and budget is None:
@@ -104,7 +105,7 @@ def minimize(
     print_report(report, as_json, lambda console: console.print(result_table(report)))
     if out is not None:
         write_result(out, result)
-    if not result.success:
+    if result.status in (DIVERGED, STUCK):
         raise typer.Exit(1)
 
 

@@ -66,12 +66,12 @@ class World:
         self.graph, self.d = graph, d
         self.shapes = shapes  # of the matrices that x consists of, in its order; () if unknown
         self.nodes = np.arange(graph.n) if nodes is None else nodes  # the nodes in this process, ascending
-        self._chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)
-        self.schedule_name = self._chosen if isinstance(self._chosen, str) else self._chosen.name
+        self.chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)
+        self.schedule_name = self.chosen if isinstance(self.chosen, str) else self.chosen.name
 
     @cached_property
     def schedule(self) -> Schedule:
-        return build_schedule(self.graph, self._chosen)
+        return build_schedule(self.graph, self.chosen)
 
     @property
     def is_whole(self) -> bool:

@@ -174,6 +174,7 @@ class Course:
             bits=run.bits_per_node,
             bits_by_kind={kind: bits / run.graph.n for kind, bits in run.bits._asdict().items()},
             disagreement=run.disagreement,
+            query_loss=run.query_loss,
             success=status == CONVERGED or (fine and not self._doubts(status)),
             status=status,
             message=message or self._message(status),

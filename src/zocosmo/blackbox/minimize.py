@@ -149,6 +149,7 @@ def minimize(
             error.result = course.partial(error)  # type: ignore[attr-defined]
         if answers is not None:
             answers.close()
+            error.journal = answers  # type: ignore[attr-defined]
         raise
     if answers is not None:
         answers.end()
@@ -158,6 +159,15 @@ def minimize(
 def reached(error: BaseException) -> "OptimizeResult | None":
     """The result that `minimize` attached to this error; None for errors raised elsewhere."""
     return vars(error).get("result")
+
+
+def kept_answers(error: BaseException) -> str:
+    """What the journal of a run that ended in this error has, and what to do with it; "" if nothing."""
+    journal: Journal | None = vars(error).get("journal")
+    if journal is None or not journal.paid:
+        return ""
+    how = "--resume it" if journal.is_kept else "the same command goes on from there"
+    return f"{journal.paid} answers are kept in {journal.path}: {how}"
 
 
 def _check_kinds(**given: Any) -> None:

@@ -158,13 +158,16 @@ class Terms:
     @property
     def tail(self) -> float:
         """What is still to come by a geometric series: g r/(1 − r), g the largest of the last gains and r the
-        factor by which the promise of the polls fell from term to term, over three of them."""
+        factor by which the promise of the polls fell from term to term, over three of them. The first poll
+        does not count: a descent into a valley says nothing of the way along it. Before there are three, a
+        term must have gained less than a hundredth of the target."""
         last = max(self.gains[-SPAN:], default=0.0)
         if last <= self.floor:
             return 0.0
-        span = min(SPAN, len(self.promises) - 1)
-        before = self.promises[-1 - span]
-        ratio = (self.promises[-1] / before) ** (1 / span) if before > 0 else 0.0
+        if len(self.promises) < SPAN + 2:
+            return 0.0 if self.gains[-1] <= 0.01 * self.target else math.inf
+        before = self.promises[-1 - SPAN]
+        ratio = (self.promises[-1] / before) ** (1 / SPAN) if before > 0 else 0.0
         return last * ratio / (1 - ratio) if ratio < 1 else math.inf
 
     def judge(self) -> str:

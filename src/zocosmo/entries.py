@@ -12,11 +12,13 @@ import re
 import sys
 from collections.abc import Callable
 from functools import reduce
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zocosmo.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY = re.compile(r"[\w.]+:[\w.]+")
 LONGEST = 200  # of a foreign message
@@ -56,7 +58,9 @@ class Table(dict[str, Part]):
             text = f"{name} of {package} cannot be loaded ({why})"
             raise InputError(f"{text}; update or uninstall {package}") from error
 
-    def _entry(self, name: str) -> EntryPoint | None:
+    def _entry(self, name: str) -> "EntryPoint | None":
+        from importlib.metadata import entry_points  # takes a while to import
+
         return next(iter(entry_points(group=self.group, name=name)), None)
 
 

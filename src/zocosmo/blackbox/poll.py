@@ -15,6 +15,7 @@ from zocosmo.blackbox import probes as probing
 from zocosmo.blackbox.place import Place, powers_of_two
 from zocosmo.blackbox.probes import Asker
 from zocosmo.core.tape import Tape
+from zocosmo.errors import OracleError
 from zocosmo.oracle import Values
 
 Array = NDArray[np.float64]
@@ -23,6 +24,7 @@ FIRST = 1 / 64  # the shift of the first poll, in units of a coordinate
 WIDEN = 8.0  # a shift that shows no curvature is widened by this
 REACH = 0.25  # the widest shift, in units
 CLEAR = 8.0  # standard deviations of noise above which a second difference counts
+LEAST = 2.0**-30  # the narrowest shift, as a share of the first
 REPEATS = 4  # answers at one point that show the noise
 ALONG = 8  # directions that show the curvature of several coordinates at once
 
@@ -72,6 +74,7 @@ class Poller:
         width = np.where(place.free, place.hi - place.lo, 1.0)
         self.most = np.minimum(REACH * unit, width / 8)
         self.shift = np.minimum(FIRST * unit, self.most)
+        self.first = self.shift.copy()
 
     def value(self, x: Array, t: int) -> Values:
         """f_i of every node at one point."""
@@ -93,19 +96,33 @@ class Poller:
         return Poll(value, slope, curved, np.abs(rows[0]).max(axis=1), stiff, gain, flat, bend, h.copy())
 
     def _along(self, x: Array, here: Values, j: int, t: int) -> Values:
-        """Slope, second difference and the better point of coordinate j; its shift grows until F bends."""
+        """Slope, second difference and the better point of coordinate j. Its shift grows until F bends, and
+        shrinks where F is not defined so far away."""
         while True:
             h = self.shift[j]
-            first, second = self._offsets(x[j], h, j)
-            a, b = (self._at(x, j, offset * h, t) for offset in (first, second))
-            if first == -second:
-                slope, bend = (a - b) / (2 * h), a - 2 * here + b
-            else:  # both on one side: here, one step and two
-                slope, bend = first * (4 * a - 3 * here - b) / (2 * h), here - 2 * a + b
-            seen = np.abs(bend).max() > CLEAR * math.sqrt(6) * self.noise.one
+            try:
+                found, seen = self._three(x, here, j, t)
+            except OracleError as error:
+                if h < self.first[j] * LEAST:
+                    raise
+                self.ask.survived(error)
+                self.shift[j] = self.most[j] = h / WIDEN
+                continue
             if seen or h >= self.most[j]:
-                return np.stack([slope, bend, a if a.mean() < b.mean() else b])
+                return found
             self.shift[j] = min(h * WIDEN, self.most[j])
+
+    def _three(self, x: Array, here: Values, j: int, t: int) -> tuple[Values, bool]:
+        """What F does at two points beside x, and whether it bends."""
+        h = self.shift[j]
+        first, second = self._offsets(x[j], h, j)
+        a, b = (self._at(x, j, offset * h, t) for offset in (first, second))
+        if first == -second:
+            slope, bend = (a - b) / (2 * h), a - 2 * here + b
+        else:  # both on one side: here, one step and two
+            slope, bend = first * (4 * a - 3 * here - b) / (2 * h), here - 2 * a + b
+        seen = bool(np.abs(bend).max() > CLEAR * math.sqrt(6) * self.noise.one)
+        return np.stack([slope, bend, a if a.mean() < b.mean() else b]), seen
 
     def _offsets(self, xj: float, h: float, j: int) -> tuple[int, int]:
         if xj + h > self.place.hi[j]:

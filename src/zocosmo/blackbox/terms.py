@@ -22,6 +22,7 @@ from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.blackbox.place import Place
 from zocosmo.blackbox.poll import Poll, Poller, Tuned, tune
 from zocosmo.core.tape import Tape
+from zocosmo.errors import OracleError
 from zocosmo.oracle import Values
 
 Array = NDArray[np.float64]
@@ -101,7 +102,7 @@ class Terms:
     def close(self, run: Optimizer) -> str:
         """Judge the term and begin the next: "" to go on, or how the run ends."""
         x = run.mean
-        now = float(self.poller.value(x, run.t).mean()) if np.isfinite(x).all() else math.inf
+        now = self._beyond(x, run.t)
         if self.tunes and not now <= self.value + self.floor:
             self.undo(run)
         else:
@@ -127,12 +128,20 @@ class Terms:
         start = run.x if self.tunes else None
         while start is not None and self.value - now > self.floor and math.isfinite(far):
             beyond = np.clip(x + far * way, place.lo, place.hi)
-            value = float(self.poller.value(beyond, run.t).mean())
+            value = self._beyond(beyond, run.t)
             if not value < now - self.floor:
                 break
             run.move(np.clip(run.x + (beyond - run.mean), place.lo, place.hi))
             x, now, far = beyond, value, 2 * far
         return x, now
+
+    def _beyond(self, x: Array, t: int) -> float:
+        """F at a point that may be outside of its domain."""
+        try:
+            return float(self.poller.value(x, t).mean()) if np.isfinite(x).all() else math.inf
+        except OracleError as error:
+            self.poller.ask.survived(error)
+            return math.inf
 
     def _take(self, run: Optimizer, x: Array, now: float) -> None:
         """Poll here, and note the gain."""

@@ -3,6 +3,7 @@
 import inspect
 import math
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,9 +163,9 @@ def _run(
         except BaseException as error:
             if out is not None and (partial := reached(error)) is not None:
                 write_result(out, partial)
-            if received:
+            if received or isinstance(error, KeyboardInterrupt):
                 say(_parting(error))
-                raise SystemExit(128 + received[0]) from None
+                raise SystemExit(128 + (received or [signal.SIGINT])[0]) from None
             if isinstance(error, OracleError) and (kept := kept_answers(error)):
                 raise OracleError(
                     f"{error}; {kept}", node=error.node, t=error.t, query=error.query

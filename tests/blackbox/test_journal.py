@@ -256,6 +256,7 @@ def goes_on(tmp_path, rounds, number, how):
     return code, err, report
 
 
+@pytest.mark.slow
 def test_after_a_signal_the_same_command_goes_on(tmp_path):
     code, err, _ = goes_on(tmp_path, 3, 7, signal.SIGINT)
     assert code == 130

@@ -198,7 +198,7 @@ def tune(
     c = float((stiff * scale**2)[free & (stiff > 0)].max(initial=0.5)) * max(several, 1.0)
     distance = math.sqrt(2 * max(poll.promise, 0.0) / d)
     mu = max(2 * math.sqrt(noise.one), min(distance / 128, math.sqrt(least / d)))
-    mu = max(mu, float((np.abs(x) / scale).max()) * 2.0**-36)
+    mu = max(mu, float((np.abs(x) / scale).max()) * 2.0**-36) or float((longest / scale).min()) * 2.0**-10
     lo, hi = place.lo / scale, place.hi / scale
     room = float(np.where(free, hi - lo, np.inf).min())
     mu = min(mu, room / 8, float((longest / scale).min()) / 4)

@@ -1,7 +1,8 @@
 """No query outside its bounds, ever: random boxes, starts and functions, through every way in.   make bench
 
-10,000 runs of `minimize` (with a tolerance, with suggestions, with given steps, in a subspace), `Optimizer` (ask and
-tell, one by one) and `suggest`; every 100th asks a program through `Command`, as `zocosmo minimize --command` does
+10,000 runs of `minimize` (with a tolerance, with suggestions, with given steps, in a subspace), `Optimizer`
+(ask and tell, one by one) and `suggest`; every 100th asks a program through `Command`, as `zocosmo minimize
+--command` does
 """
 
 import argparse
@@ -114,7 +115,8 @@ WAYS = [by_rounds, by_tolerance, by_hand, in_a_subspace, by_asking, by_suggestin
 
 
 def by_program(case: Case, seed: int) -> tuple[int, int]:
-    """A real program for each query; what it was given is on its command line, which `Command` hands on exactly."""
+    """A real program for each query; what it was given is on its command line, which `Command` hands on
+    exactly."""
 
     class Noting(Command):
         asked = outside = 0

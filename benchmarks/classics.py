@@ -1,4 +1,5 @@
-"""Classic test functions, d = 2 to 50, badly scaled ones among them: name, function, start, optimum value, box."""
+"""Classic test functions, d = 2 to 50, badly scaled ones among them: name, function, start, optimum value,
+box."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

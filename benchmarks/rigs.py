@@ -1,9 +1,10 @@
 """Queries that `minimize` needs on classic functions with its defaults, beside other optimisers.   make bench
 
-One node: queries until the first one within 1 % of the optimum (F − F* ≤ 1 % of F(x0) − F*), beside Nelder–Mead, Powell
-and COBYQA of SciPy and CMA-ES of `cmaes`, all with their defaults; then where `minimize` stopped by itself, and what it
-said. Eight nodes on a ring, each with a slope of its own that cancels in the average: queries of all nodes until the
-average is there, beside the same optimisers run in one place on the mean, where a value of F costs eight queries
+One node: queries until the first one within 1 % of the optimum (F − F* ≤ 1 % of F(x0) − F*), beside
+Nelder–Mead, Powell and COBYQA of SciPy and CMA-ES of `cmaes`, all with their defaults; then where `minimize`
+stopped by itself, and what it said. Eight nodes on a ring, each with a slope of its own that cancels in the
+average: queries of all nodes until the average is there, beside the same optimisers run in one place on the
+mean, where a value of F costs eight queries
 """
 
 import argparse
@@ -96,7 +97,8 @@ def alone(case: Classic) -> dict[str, Any]:
 
 
 def rigs_of(case: Classic) -> list[Callable[[Array], float]]:
-    """f_i = f + c_i · (x − x0), with Σ c_i = 0: sides of a Hadamard matrix, a tenth of the gain per unit of x."""
+    """f_i = f + c_i · (x − x0), with Σ c_i = 0: sides of a Hadamard matrix, a tenth of the gain per unit of
+    x."""
     x0 = np.array(case.x0)
     unit = np.where(x0 == 0, 1.0, np.abs(x0))
     gain = case.f(x0) - case.best

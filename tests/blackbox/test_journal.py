@@ -1,7 +1,6 @@
 """Everything paid for is kept: interrupts, kill −9 and failing rigs ask nothing twice."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -289,4 +288,4 @@ def test_a_failing_program_names_the_file_and_a_named_journal_stays(tmp_path, ca
     (tmp_path / "broken-1").unlink()
     code, out, _ = call_main(*command(4, "--resume", "mine.journal")[3:])
     assert (code, json.loads(out)["nit"], len(lines(tmp_path))) == (0, 4, 19)
-    assert os.path.exists("mine.journal")
+    assert (tmp_path / "mine.journal").exists()

@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 import pytest
-from blackbox.cases import PROBLEM, build, local, make
 
+from blackbox.cases import PROBLEM, build, local, make
 from zocosmo import Optimizer
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs import complete, ring, star

@@ -115,7 +115,8 @@ def poll_of(f, x, bounds=None):
 
 @pytest.mark.parametrize("bounds", [None, (0, 4), (2, 4), (0, 2)])
 def test_a_poll_of_a_parabola_is_exact_and_one_sided_at_a_bound(bounds):
-    """f = 3 (x − 1)² at 2, with dyadic shifts: slope 6, curvature 6; the gain 3, or what the bounds leave of it."""
+    """f = 3 (x − 1)² at 2, with dyadic shifts: slope 6, curvature 6; the gain 3, or what the bounds leave of
+    it."""
     poll = poll_of(lambda x: float(3 * (x[0] - 1) ** 2), [2.0], bounds)
     assert (poll.value, poll.slope.tolist(), poll.curved.tolist()) == (3.0, [6.0], [6.0])
     assert poll.promise == (0.0 if bounds == (2, 4) else 3.0)

@@ -1,9 +1,9 @@
 """The journal: a file with every answer that was paid for, from which a run that was cut short goes on.
 
 Each line is a CRC-32 and a JSON record: the question of the run first, then each answer, on disk (fsync)
-before the run sees it. A run is a function of its question and its answers. So a resumed run starts again from
-round 0 and takes from the file what it has; rigs are asked only what is not there. A last line that a crash cut
-off is dropped. One process writes at a time. Floats read back exactly.
+before the run sees it. A run is a function of its question and its answers. So a resumed run starts again
+from round 0 and takes from the file what it has; rigs are asked only what is not there. A last line that a
+crash cut off is dropped. One process writes at a time. Floats read back exactly.
 """
 
 import hashlib

@@ -81,16 +81,16 @@ def minimize(
     size of a public subspace around x0, the same at all nodes, in which the run moves; q, eta and mu are then
     those of its axes.
 
-    No query is outside `bounds`: one pair (lo, hi), or one for each coordinate; None is no bound. `scale` says how
-    far each coordinate usefully moves; eta and mu are then those of z = x/scale, rounded to powers of two. Left
-    out with eta and mu, it is a quarter of what the bounds leave.
+    No query is outside `bounds`: one pair (lo, hi), or one for each coordinate; None is no bound. `scale`
+    says how far each coordinate usefully moves; eta and mu are then those of z = x/scale, rounded to powers
+    of two. Left out with eta and mu, it is a quarter of what the bounds leave.
 
     With `tol` the run polls F along each coordinate now and then, retunes eta, mu and scale if they were left
-    out, and stops when what is left to gain is at most tol of what was gained, or when it stagnates. It asks at
-    most 2,000 times for each coordinate unless `rounds` or `budget_bits` say otherwise.
+    out, and stops when what is left to gain is at most tol of what was gained, or when it stagnates. It asks
+    at most 2,000 times for each coordinate unless `rounds` or `budget_bits` say otherwise.
 
-    `journal` names a file that keeps every answer. The same call again, after a crash, an interrupt or a failure,
-    or with more rounds, takes from it what was paid for and asks only for the rest.
+    `journal` names a file that keeps every answer. The same call again, after a crash, an interrupt or a
+    failure, or with more rounds, takes from it what was paid for and asks only for the rest.
 
     `resume` takes the `snapshot` of an earlier result and continues that run to the same bits: pass the same
     arguments, with method=result.method. Losses with `state_dict` and `load_state_dict` have their memory in
@@ -136,7 +136,7 @@ def minimize(
         if tuning is not None:
             place = tuning.place
         plain = place.is_plain and (tuning is None or not tuning.tunes)
-        placed = {} if plain else {"bounds": place.pairs(), "scale": place.scale}
+        placed: dict[str, Any] = {} if plain else {"bounds": place.pairs(), "scale": place.scale}
         run = Optimizer(x0, graph=world.graph, method=chosen, **about, **placed)
         if resume is not None:
             run.restore(resume, oracle)
@@ -196,7 +196,8 @@ def _open_journal(
     about: Mapping[str, Any],
     tol: float | None,
 ) -> Journal:
-    """The journal of this run; in a folder, a file named after the question, which a run that ends deletes."""
+    """The journal of this run; in a folder, a file named after the question, which a run that ends
+    deletes."""
     if not isinstance(oracle, UserOracle):
         raise InputError("a journal keeps answers of functions and programs; this is a problem of ours")
     question = {

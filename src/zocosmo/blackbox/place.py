@@ -1,10 +1,10 @@
 """Bounds and scale: the public change of coordinates between z, in which methods move, and x, which rigs get.
 
-x = s · z, coordinate by coordinate, with scales s that are powers of two, so neither direction ever rounds. Every
-point that leaves for a rig passes `to_x`, which ends in a clip to the bounds: no query is outside them. That clip
-hardly ever acts. A query whose shift would cross a bound has its centre moved inside by as much as is missing, at
-most μ, so that both of its points fit and its slope is a full central difference. After each round states are
-projected onto the box, as in projected gradient descent; optima on a bound are met exactly.
+x = s · z, coordinate by coordinate, with scales s that are powers of two, so neither direction ever rounds.
+Every point that leaves for a rig passes `to_x`, which ends in a clip to the bounds: no query is outside them.
+That clip hardly ever acts. A query whose shift would cross a bound has its centre moved inside by as much as
+is missing, at most μ, so that both of its points fit and its slope is a full central difference. After each
+round states are projected onto the box, as in projected gradient descent; optima on a bound are met exactly.
 """
 
 from abc import abstractmethod
@@ -64,7 +64,8 @@ class Place(NamedTuple):
         return np.clip(z, *self.box).astype(z.dtype, copy=False)
 
     def well_inside(self, z: Values, reach: Any) -> Values:
-        """The nearest point from which no coordinate leaves the box within a reach; the middle of a narrow box."""
+        """The nearest point from which no coordinate leaves the box within a reach; the middle of a narrow
+        box."""
         return _between(z, *self.box, reach).astype(z.dtype, copy=False)
 
     def centred(self, query: Query) -> Query:
@@ -121,8 +122,8 @@ def _between(z: Values, lo: Values, hi: Values, reach: Any) -> Values:
 def as_place(bounds: Any, scale: ArrayLike | None, start: Values, *, by_itself: bool) -> Place:
     """The place of a run that starts at `start`, (d,) or (n, d).
 
-    Without a scale, if `by_itself`, it is (hi − lo)/4 where both bounds of a coordinate are given, and the size of
-    x0 for others beside such a coordinate. Where eta or mu is given, in units of x, the scale is 1.
+    Without a scale, if `by_itself`, it is (hi − lo)/4 where both bounds of a coordinate are given, and the
+    size of x0 for others beside such a coordinate. Where eta or mu is given, in units of x, the scale is 1.
     """
     d = start.shape[-1]
     lo, hi = as_bounds(bounds, d)

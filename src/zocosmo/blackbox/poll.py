@@ -1,8 +1,8 @@
 """A poll: F at a point and at two more points along every coordinate, all inside the bounds.
 
 It tells how steep and how curved F is along each coordinate, what a step along each could still gain, and
-which coordinates F does not answer to. From that follow the scale, the step size and μ of the next rounds, and
-whether a run may say that it has converged.
+which coordinates F does not answer to. From that follow the scale, the step size and μ of the next rounds,
+and whether a run may say that it has converged.
 """
 
 import math
@@ -135,10 +135,11 @@ class Poller:
         return self.ask(np.broadcast_to(point, (self.n, len(x))), t, f"check of coordinate {j}")
 
     def interaction(self, poll: Poll, x: Array, tape: Tape, q: int, t: int) -> float:
-        """How much more F bends along q coordinates at once than along each of them: 1 if they do not interact.
+        """How much more F bends along q coordinates at once than along each of them: 1 if they do not
+        interact.
 
-        The largest ratio over a few directions, each shifted as far as the poll shifted its coordinates. It is
-        a lower bound on the largest eigenvalue of the curvature on a support in units of its diagonal.
+        The largest ratio over a few directions, each shifted as far as the poll shifted its coordinates. It
+        is a lower bound on the largest eigenvalue of the curvature on a support in units of its diagonal.
         """
         largest = 1.0
         for u in probing.covering(tape, len(x), q, ALONG)[: ALONG if q > 1 else 0]:
@@ -181,10 +182,10 @@ def tune(
 ) -> Tuned:
     """Scales that make F equally curved along all coordinates, and the step and μ that suit them.
 
-    In z = x/s with s = h^(−1/2), h the curvature of a coordinate, or its slope over the longest step that it may
-    take if that is more, every curvature is 1 up to the rounding of s to a power of two. A step of
-    a = η d/q = bold/c along each coordinate, c the largest curvature, is then at most the step to the bottom of
-    its parabola. `several` is the curvature along directions of q coordinates over q, 1 if they do not interact.
+    In z = x/s with s = h^(−1/2), h the curvature of a coordinate, or its slope over the longest step that it
+    may take if that is more, every curvature is 1 up to the rounding of s to a power of two. A step of a = η
+    d/q = bold/c along each coordinate, c the largest curvature, is then at most the step to the bottom of its
+    parabola. `several` is the curvature along directions of q coordinates over q, 1 if they do not interact.
 
     μ is a share of the distance left, 2^−7 √(2 P/d) for a promise P, but at least 2 √σ: at unit curvature the
     noise of a slope is then 0.35 √σ, which costs 0.06 σ of F along a coordinate. `least` keeps μ from growing

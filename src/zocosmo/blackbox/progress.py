@@ -12,8 +12,8 @@ class Progress:
     """Slopes of F along each coordinate: the largest seen, and the last.
 
     A round shows, for every coordinate of its supports, the average of Σ_k s_k ε_k / K over the nodes that
-    asked there. A run without a tolerance counts as a success if F fell and the last slope along every coordinate
-    is at most a tenth of the largest.
+    asked there. A run without a tolerance counts as a success if F fell and the last slope along every
+    coordinate is at most a tenth of the largest.
     """
 
     def __init__(self, d: int) -> None:

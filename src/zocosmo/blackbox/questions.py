@@ -1,6 +1,7 @@
 """Questions to single nodes, answered in any order; and runs on disk."""
 
 import json
+import operator
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -37,7 +38,8 @@ class Question(NamedTuple):
 
 def calls_of(query: Query, told: int, here: bool) -> range:
     """The calls of a query that are still open: `told` directions have their slopes, `here` says that f at x
-    is known. With two sides direction k is calls 2k and 2k + 1; with one side x is call 0, direction k is k + 1."""
+    is known. With two sides direction k is calls 2k and 2k + 1; with one side x is call 0, direction k is k +
+    1."""
     if query.sides == 2:
         return range(2 * told, 2 * len(query.directions))
     return range(told + 1 if here else 0, len(query.directions) + 1)
@@ -84,7 +86,7 @@ class Singles:
 def as_id(question: "Question | tuple[int, int, int]", n: int) -> tuple[int, int, int]:
     """round, call and node of a question, or of its id."""
     try:
-        t, call, node = (int(part) for part in tuple(question)[:3])
+        t, call, node = (operator.index(part) for part in question[:3])
     except (TypeError, ValueError):
         raise InputError(f"a question is one of questions(), or its id; got {question!r:.80}") from None
     if not 0 <= node < n:

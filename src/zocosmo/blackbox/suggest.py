@@ -85,9 +85,9 @@ def suggest(
 
     Probes move all coordinates by the same μ, up to `reach` (default: a quarter of max |x0|, or 0.25 at zero;
     with one reach for each coordinate, the smallest): lower it if the loss cannot be evaluated that far away.
-    Options are those of `Functions`, and `vectorized`. Where coordinates of x0 differ by more than a factor of
-    4 in size, the default is a quarter of the smallest. No probe leaves `bounds`; with those or a `scale` all
-    numbers are those of z = x/scale, the scale being a quarter of the box where none is given.
+    Options are those of `Functions`, and `vectorized`. Where coordinates of x0 differ by more than a factor
+    of 4 in size, the default is a quarter of the smallest. No probe leaves `bounds`; with those or a `scale`
+    all numbers are those of z = x/scale, the scale being a quarter of the box where none is given.
 
     With directions = "auto" a loss without noise gets as many orthogonal directions as a support has
     coordinates, from one side, and q is then a power of two: K + 1 queries give the gradient on the support.

@@ -1,15 +1,15 @@
 """Terms: a run that stops by itself, and retunes as it goes.
 
-Rounds come in terms of a few sweeps over the coordinates. After each term F is measured at the average. A term
-that made F worse is undone and repeated with shorter steps. One that made it better is prolonged: the nodes go on
-along the way that the average went, as long as F falls. Then a poll along every coordinate says what is still to
-be gained, and gives scale, step size and μ of the next term.
+Rounds come in terms of a few sweeps over the coordinates. After each term F is measured at the average. A
+term that made F worse is undone and repeated with shorter steps. One that made it better is prolonged: the
+nodes go on along the way that the average went, as long as F falls. Then a poll along every coordinate says
+what is still to be gained, and gives scale, step size and μ of the next term.
 
-The run has converged when two estimates of what is left are at most tol of what was gained, or the noise of F: the
-promise of the poll (Newton steps along single coordinates), and the tail of the gains, a geometric series with the
-factor by which promises fall from term to term. A coordinate that was left behind fails the first, a slow valley
-the second. It has stagnated when shorter and shorter steps gain nothing
-although the poll promises more, or when F does not answer.
+The run has converged when two estimates of what is left are at most tol of what was gained, or the noise of
+F: the promise of the poll (Newton steps along single coordinates), and the tail of the gains, a geometric
+series with the factor by which promises fall from term to term. A coordinate that was left behind fails the
+first, a slow valley the second. It has stagnated when shorter and shorter steps gain nothing although the
+poll promises more, or when F does not answer.
 """
 
 import math

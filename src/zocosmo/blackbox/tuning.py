@@ -1,4 +1,5 @@
-"""What `minimize` chooses before its first round: from `suggest`, or from polls where the run retunes itself."""
+"""What `minimize` chooses before its first round: from `suggest`, or from polls where the run retunes
+itself."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -50,7 +51,7 @@ class Space:
 
     def probe(self) -> Callable[..., Suggestion]:
         """`suggest` in the coordinates of the run."""
-        about = {"n": self.n, "seed": self.seed, "wire": self.wire}
+        about: dict[str, Any] = {"n": self.n, "seed": self.seed, "wire": self.wire}
         if self.place.is_plain and self.subspace is None:
             return partial(suggest, self.oracle, self.start, **about, reach=self.reach)
         oracle, z, far = self.oracle, self.start, self.reach

@@ -90,8 +90,9 @@ def minimize(
 ) -> None:
     """Minimise the loss that a program prints, over several nodes; suggests q, eta and mu if not given.
 
-    Every answer is on disk before it is used. After Ctrl-C, a crash or a failing program the same command goes
-    on from there and asks nothing twice; a run that ends by itself deletes the file unless --journal names it.
+    Every answer is on disk before it is used. After Ctrl-C, a crash or a failing program the same command
+    goes on from there and asks nothing twice; a run that ends by itself deletes the file unless --journal
+    names it.
 
     \b
     Example: zocosmo minimize --command 'awk "{s += ($1-3)^2} END {print s}" {file}' --d 4 --rounds 100

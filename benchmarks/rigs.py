@@ -157,12 +157,36 @@ def _cell(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:,.0f}"
 
 
+def judged(case: Classic, tol: float, k: int) -> tuple[bool, bool]:
+    """From another start, with another seed: whether it was called a success, and whether it is within 1 %."""
+    rng, x0 = np.random.default_rng(k), np.array(case.x0)
+    near = 0.0 if case.bounds else 0.3 * np.abs(x0).min()
+    x0 = x0 * rng.uniform(0.5, 1.5, x0.shape) + near * rng.normal(size=x0.shape) if k else x0
+    x0 = x0 if case.bounds is None else np.clip(x0, *case.bounds)
+    result = minimize(case.f, x0, tol=tol, bounds=case.bounds, seed=k, rounds=3000)
+    return bool(result.success), bool(result.fun - case.best <= NEAR * (case.f(x0) - case.best))
+
+
+def judge(cases: list[Classic], starts: int) -> None:
+    """How often a success is none, by tolerance."""
+    for tol in (1e-2, 1e-3, 1e-4):
+        found = [judged(case, tol, k) for case in cases for k in range(starts)]
+        said, wrong = sum(yes for yes, _ in found), sum(yes and not near for yes, near in found)
+        print(f"tol {tol:g}: {len(found)} runs, {said} called a success, {wrong} of them not within 1 %")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="also write the rows as JSON")
     parser.add_argument("--only", default="", help="only functions whose name contains this text")
+    parser.add_argument(
+        "--starts", type=int, default=0, help="only judge successes, from this many starts each"
+    )
     given = parser.parse_args()
     cases = [case for case in CLASSICS if given.only in case.name]
+    if given.starts:
+        judge(cases, given.starts)
+        return
     one = [alone(case) for case in cases]
     print(table(one), "\n")
     eight = [together(case, row) for case, row in zip(cases, one, strict=True)]

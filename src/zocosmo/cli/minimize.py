@@ -40,7 +40,7 @@ BoundsOption = Annotated[
     str | None, option("Never asked outside: lo:hi for all, or 0:1,-5:5,:3 for each coordinate.")
 ]
 TolOption = Annotated[
-    float | None, option("Retune, and stop when at most this share of the gain is left, such as 1e-3.")
+    float | None, option("Retune, and stop when at most this share of the gain is left, such as 1e-4.")
 ]
 JournalOption = Annotated[Path | None, option("Keep every answer in this file, and do not delete it.")]
 MoreOption = Annotated[

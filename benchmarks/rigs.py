@@ -158,7 +158,8 @@ def _cell(value: Any) -> str:
 
 
 def judged(case: Classic, tol: float, k: int) -> tuple[bool, bool]:
-    """From another start, with another seed: whether it was called a success, and whether it is within 1 %."""
+    """From another start, with another seed: whether it was called a success, and whether it is within 1
+    %."""
     rng, x0 = np.random.default_rng(k), np.array(case.x0)
     near = 0.0 if case.bounds else 0.3 * np.abs(x0).min()
     x0 = x0 * rng.uniform(0.5, 1.5, x0.shape) + near * rng.normal(size=x0.shape) if k else x0

@@ -241,16 +241,23 @@ def cut_short(tmp_path, rounds, number, how):
     return process.returncode, err
 
 
+def answered(tmp_path, paid):
+    """What was asked for the answers in a journal: the first questions of each node. The next one may have
+    been begun, without an answer, by a program that outlived kill −9."""
+    for node in (0, 1):
+        asked = dict.fromkeys(line for line in lines(tmp_path) if line.startswith(f"{node} "))
+        yield from list(asked)[: sum(record["node"] == node for record in paid)]
+
+
 def goes_on(tmp_path, rounds, number, how):
     code, err = cut_short(tmp_path, rounds, number, how)
     kept = list(tmp_path.glob("*.journal"))
     paid = [json.loads(line.split(" ", 1)[1]) for path in kept for line in path.read_text().splitlines()][1:]
-    begun = len(lines(tmp_path))
     done = subprocess.run(command(rounds), cwd=tmp_path, capture_output=True, text=True, timeout=120)
     report = json.loads(done.stdout)
     assert report["nfev"] == rounds * 4 + 2
-    assert len(lines(tmp_path)) - begun == report["nfev"] - len(paid)  # nothing paid for is asked again
-    assert len(set(lines(tmp_path))) == report["nfev"]  # and what is asked again was never answered
+    assert all(lines(tmp_path).count(line) == 1 for line in answered(tmp_path, paid))  # none is asked again
+    assert len(set(lines(tmp_path))) == report["nfev"]
     assert list(tmp_path.glob("*.journal")) == []
     return code, err, report
 

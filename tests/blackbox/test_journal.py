@@ -288,7 +288,7 @@ def test_a_failing_program_names_the_file_and_a_named_journal_stays(tmp_path, ca
     words = command(4, "--journal", "mine.journal")[3:]
     code, _, err = call_main(*words)
     assert (code, err.count("\n")) == (2, 1)
-    assert "1 answers are kept in mine.journal: --resume it" in err
+    assert "1 answer is kept in mine.journal: --resume it" in err
     assert call_main(*words)[2].startswith(
         "zocosmo: --journal mine.journal exists; go on from it with --resume"
     )

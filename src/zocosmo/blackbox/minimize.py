@@ -167,7 +167,8 @@ def kept_answers(error: BaseException) -> str:
     if journal is None or not journal.paid:
         return ""
     how = "--resume it" if journal.is_kept else "the same command goes on from there"
-    return f"{journal.paid} answers are kept in {journal.path}: {how}"
+    kept = "1 answer is" if journal.paid == 1 else f"{journal.paid} answers are"
+    return f"{kept} kept in {journal.path}: {how}"
 
 
 def _check_kinds(**given: Any) -> None:

@@ -180,6 +180,7 @@ def own_parts(config: Config) -> Any:
             _own(config, (key, place_in), entry)
             if key == "methods" and isinstance(entry, dict) and "wire" in entry:
                 entry["wire"] = _named(config, (key, place_in, "wire"), entry["wire"])
+    _own(config, ("graph",), data.get("graph"))  # of a comparison
     if "wire" in data:
         data["wire"] = _named(config, ("wire",), data["wire"])
     return data

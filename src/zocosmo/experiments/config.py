@@ -169,14 +169,8 @@ def own_parts(config: Config) -> Any:
         return data
     for key in ("methods", "graphs"):
         entries = data.get(key)
-        listed = (
-            entries.items()
-            if isinstance(entries, dict)
-            else enumerate(entries)
-            if isinstance(entries, list)
-            else ()
-        )
-        for place_in, entry in listed:
+        by_name = dict(enumerate(entries)) if isinstance(entries, list) else entries
+        for place_in, entry in by_name.items() if isinstance(by_name, dict) else ():
             _own(config, (key, place_in), entry)
             if key == "methods" and isinstance(entry, dict) and "wire" in entry:
                 entry["wire"] = _named(config, (key, place_in, "wire"), entry["wire"])

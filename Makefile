@@ -56,6 +56,8 @@ bench: $(MODELS) ## every benchmark, each against its floor or peer in the same 
 	$(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/few_bits.py
 	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/boxes.py
+	$(BIN)/python benchmarks/rigs.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/link.py

@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     "_version",
     "errors",
+    "entries",
     "files",
     "theory",
     "core",

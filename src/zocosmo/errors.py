@@ -82,6 +82,7 @@ class OracleError(ZocosmoError):
         super().__init__(text)
         self.node, self.t, self.query = node, t, query
         self.result: Any = None  # of `minimize`: what was reached before
+        self.key: Any = None  # of the query in the journal of a run, if it has one
 
 
 class MessageError(ZocosmoError, ValueError):

@@ -55,7 +55,8 @@ def test_a_budget_is_never_exceeded_and_never_left_when_a_round_fits(budget, gra
     spent = minimize(bowl, [1.0, 2.0], budget_bits=budget, **options)
     one_more = minimize(bowl, [1.0, 2.0], rounds=spent.nit + 1, **options)
     assert spent.bits <= budget < one_more.bits
-    assert (spent.status, spent.success) == (1, True)
+    assert spent.status == 1
+    assert not (spent.success and spent.nit < 4)  # what was hardly asked about is no success
 
 
 def test_rounds_and_budget_together_stop_at_the_first():
@@ -108,7 +109,7 @@ def stop_by_error(now):
 @pytest.mark.parametrize("callback", [lambda now: now.nit == 1, stop_by_error])
 def test_a_callback_stops_the_run(callback):
     result = minimize(bowl, [1.0, 2.0], rounds=20, q=1, eta=0.1, mu=0.1, callback=callback)
-    assert (result.status, result.success, result.nit) == (2, True, 1)
+    assert (result.status, result.success, result.nit) == (2, False, 1)
 
 
 def test_a_callback_sees_where_the_run_is():

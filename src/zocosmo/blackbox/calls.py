@@ -54,8 +54,20 @@ def guarded(node: int | str, what: str, call: Callable[[], Any]) -> Any:
 
 def snapshot(answering: Mapping[str, Any]) -> Arrays:
     """What those with a memory remember, by name, as JSON."""
-    kept = {name: _memory(name, each) for name, each in answering.items() if isinstance(each, Remembers)}
+    kept = memories(answering)
     return {"memory": np.frombuffer(json.dumps(kept).encode(), np.uint8)} if kept else {}
+
+
+def memories(answering: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of those with a memory, by name."""
+    return {name: _memory(name, each) for name, each in answering.items() if isinstance(each, Remembers)}
+
+
+def remember(answering: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Give memories back to those whose state is known."""
+    for name, each in answering.items():
+        if name in kept and isinstance(each, Remembers):
+            guarded(name, "load_state_dict", partial(each.load_state_dict, kept[name]))
 
 
 def restore(answering: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

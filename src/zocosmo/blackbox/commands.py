@@ -11,8 +11,9 @@ import threading
 from pathlib import Path
 from typing import Unpack
 
+from zocosmo.blackbox.asked import Asked
 from zocosmo.blackbox.calls import brief
-from zocosmo.blackbox.functions import Asked, Calls, OneByOne
+from zocosmo.blackbox.functions import Calls, OneByOne
 from zocosmo.errors import InputError, OracleError
 from zocosmo.oracle import Mask, Values
 
@@ -40,6 +41,9 @@ class Command(OneByOne):
         if not self.places & {"x", "file"}:
             raise InputError(f"the command must say where x goes, with {{x}} or {{file}}; got {template!r}")
         self._lock, self._running, self._stopped = threading.Lock(), set[Process](), False
+
+    def names(self) -> str:
+        return shlex.join(self.words)
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         self._stopped = False

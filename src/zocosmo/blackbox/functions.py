@@ -6,23 +6,21 @@ the round and the query: "node 3, round 17, query x + μu: the loss is nan; …"
 
 import inspect
 import math
-import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any, NamedTuple, Protocol, SupportsFloat, TypedDict, Unpack, runtime_checkable
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zocosmo.blackbox import calls
-from zocosmo.blackbox.calls import TooLate, brief, said, within
+from zocosmo.blackbox.asked import Asked, as_number, is_number, where_asked
+from zocosmo.blackbox.calls import TooLate, brief, within
+from zocosmo.blackbox.journal import Journal, Key, point_of
 from zocosmo.errors import InputError, OracleError, check_whole
 from zocosmo.oracle import Arrays, Mask, Oracle, Problem, Query, Values
-from zocosmo.subspace import Lifting
-
-NUMBER = "return one finite number"
 
 Fun = Callable[..., Any]
 
@@ -42,53 +40,12 @@ class Numbered(Protocol):
     n: int
 
 
-class Asked(NamedTuple):
-    """The query being answered, for error messages."""
-
-    node: int | None  # None: all at once
-    t: int
-    where: str  # "query x + μu"
-
-    def error(self, found: str, remedy: str) -> OracleError:
-        who = "all nodes" if self.node is None else f"node {self.node}"
-        text = f"{who}, round {self.t}, {self.where}: {found}; {remedy}"
-        return OracleError(text, node=self.node, t=self.t, query=self.where)
-
-    def answers(self, call: Callable[[], Any], shape: tuple[int, ...]) -> Values:
-        """Losses that user code returns in one array."""
-        try:
-            found = np.asarray(call())
-        except OracleError:
-            raise
-        except Exception as error:
-            raise self.raised(error) from error
-        if found.shape == shape and found.dtype.kind in "iuf":
-            return found
-        text = f"the losses are {found.dtype} of shape {found.shape}"
-        raise self.error(text, f"return numbers of shape {shape}, one for each node")
-
-    def finite(self, number: float) -> float:
-        if math.isfinite(number):
-            return number
-        remedy = "return a value a little worse than nearby ones there, or move x0 or mu inside"
-        raise self.error(f"the loss is {number:g}", remedy)
-
-    def raised(self, error: Exception) -> OracleError:
-        return self.error(f"the function raised {said(error)}", "make it return a number for every x")
-
-
-def where_asked(call: int, sides: int) -> str:
-    """The point of a call of a round, counted from 0."""
-    if sides == 1:
-        return "x + μu" if call else "x"
-    return "x − μu" if call % 2 else "x + μu"
-
-
 class UserOracle(Oracle):
     """An oracle that checks and counts answers. The first call of a round is x + μu, the second x − μu; with
     one side the first is x."""
 
     sides = 2  # of the queries, for error messages
+    journal: Journal | None = None  # keeps answers, and gives those that it has
 
     def __init__(self, n: int) -> None:
         self.n = check_whole("n", n, 1)
@@ -115,6 +72,27 @@ class UserOracle(Oracle):
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         """Answers for x (…, n, d), 0.0 for nodes outside `active`; errors say `where`."""
 
+    def survived(self, error: OracleError) -> None:
+        """The run goes on in spite of this error: a resumed one must meet it again."""
+        if self.journal is not None and error.key is not None:
+            self.journal.keep(error.key, str(error))
+
+    def use_journal(self, journal: Journal) -> None:
+        """Take answers from a journal before asking, and write down all others."""
+        self.journal = journal
+        calls.remember(self._answering(), journal.memory)
+
+    def names(self) -> str:
+        """What answers, for the journal: a program's template; functions have no name that lasts."""
+        return ""
+
+    def _paid(self, key: Key) -> Any:
+        """What was answered in an earlier run, or None; an error that it survived is raised again."""
+        kept = None if self.journal is None else self.journal.answer(key)
+        if isinstance(kept, str):
+            raise OracleError(kept, node=key.node, t=key.t, query=key.where)
+        return kept
+
     def _answering(self) -> dict[str, Any]:
         """The user's objects that answer, by name; none where programs do."""
         return {}
@@ -132,6 +110,24 @@ class UserOracle(Oracle):
         answers: Values = np.where(asked, found, 0.0).astype(np.float64)
         for place in np.argwhere(~np.isfinite(answers)).tolist():
             Asked(place[-1], t, where).finite(float(answers[tuple(place)]))
+        return answers
+
+    def together(
+        self, ask: Callable[[], Values], x: Values, t: int, where: str, active: Mask | None
+    ) -> Values:
+        """Answers of all nodes in one call, checked, and kept in the journal if there is one."""
+        if self.journal is None:
+            return self.checked(ask(), t, where, active)
+        key = Key(-1, t, where, point_of(x))
+        paid = self._paid(key)
+        if paid is not None:
+            return self.checked(np.array(paid).reshape(x.shape[:-1]), t, where, active)
+        try:
+            answers = self.checked(ask(), t, where, active)
+        except OracleError as error:
+            error.key = key
+            raise
+        self.journal.keep(key, answers.reshape(-1).tolist(), calls.memories(self._answering()))
         return answers
 
 
@@ -169,14 +165,44 @@ class OneByOne(UserOracle):
 
         def at(row: int) -> float:
             query = Asked(self.nodes[row % self.n], t, where)
-            return query.finite(self._one(rows[row].copy(), query))
+            return self._kept(rows[row], query)
 
-        found = self._each(at, asked)
+        found = self._each(at, self._replay(rows, asked, t, where, answers))
         for row in asked:
             self.queries[row % self.n] += 1
             answers[row] = next(found)
         next(found, None)  # ends the generator, which would otherwise cancel the calls
         return answers.reshape(lead)
+
+    def _replay(self, rows: Values, asked: list[int], t: int, where: str, answers: Values) -> list[int]:
+        """Take out of `asked` what the journal answers; the rest is returned."""
+        if self.journal is None:
+            return asked
+        live = []
+        for row in list(asked):
+            paid = self._paid(Key(self.nodes[row % self.n], t, where, point_of(rows[row])))
+            if paid is None:
+                live.append(row)
+                continue
+            answers[row] = paid
+            self.queries[row % self.n] += 1
+        asked[:] = live
+        return live
+
+    def _kept(self, x: Values, query: Asked) -> float:
+        """The answer of one node, in the journal if there is one."""
+        if self.journal is None:
+            return query.finite(self._one(x.copy(), query))
+        assert query.node is not None
+        key = Key(query.node, query.t, query.where, point_of(x))
+        try:
+            answer = query.finite(self._one(x.copy(), query))
+        except OracleError as error:
+            error.key = key
+            raise
+        mine = self._answering().get(str(query.node))
+        self.journal.keep(key, answer, calls.memories({str(query.node): mine}))
+        return answer
 
     @abstractmethod
     def _one(self, x: Values, query: Asked) -> float:
@@ -245,7 +271,7 @@ class Functions(OneByOne):
             raise query.error(found, "raise timeout, or make it faster") from None
         except Exception as error:
             raise query.raised(error) from error
-        return _number(answer, query)
+        return as_number(answer, query)
 
 
 class Vectorized(UserOracle):
@@ -265,9 +291,13 @@ class Vectorized(UserOracle):
 
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         query, key = Asked(None, t, where), (t,) if self.keyed else ()
-        runs = x.reshape(-1, self.n, x.shape[-1])
-        found = [query.answers(partial(self.fun, run.copy(), *key), (self.n,)) for run in runs]
-        return self.checked(np.stack(found).reshape(x.shape[:-1]), t, where, active)
+
+        def ask() -> Values:
+            runs = x.reshape(-1, self.n, x.shape[-1])
+            found = [query.answers(partial(self.fun, run.copy(), *key), (self.n,)) for run in runs]
+            return np.stack(found).reshape(x.shape[:-1])
+
+        return self.together(ask, x, t, where, active)
 
 
 class Answered(UserOracle):
@@ -283,21 +313,8 @@ class Answered(UserOracle):
     def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
         """x is passed without a copy: an oracle may neither modify nor keep it."""
         ask = partial(self.oracle, x, t, active=active)
-        return self.checked(Asked(None, t, where).answers(ask, x.shape[:-1]), t, where, active)
-
-
-class Lifted(UserOracle):
-    """An oracle asked at z, of a subspace, that answers at x."""
-
-    def __init__(self, oracle: Oracle, lifting: Lifting, n: int) -> None:
-        super().__init__(n)
-        self.oracle, self.lifting = oracle, lifting
-
-    def ask(self, x: Values, t: int, where: str, *, active: Mask | None = None) -> Values:
-        x = self.lifting.lift(x)
-        if isinstance(self.oracle, UserOracle):
-            return self.oracle.ask(x, t, where, active=active)
-        return self.oracle(x, t, active=active)
+        answers = partial(Asked(None, t, where).answers, ask, x.shape[:-1])
+        return self.together(answers, x, t, where, active)
 
 
 def as_oracle(
@@ -333,10 +350,6 @@ def is_plain_oracle(fun: Any) -> bool:
         return "active" in inspect.signature(fun).parameters
     except (TypeError, ValueError):  # some built-in functions have none
         return False
-
-
-def is_number(given: Any) -> bool:
-    return isinstance(given, numbers.Real) and not isinstance(given, bool)
 
 
 def as_start(x0: ArrayLike, n: int | None) -> Values:
@@ -379,22 +392,3 @@ def count_nodes(fun: Any, x0: ArrayLike, graph: int | None, n: int | None) -> in
         found = ", ".join(f"{who}: {count}" for who, count in counts.items())
         raise InputError(f"the number of nodes must be the same everywhere, got {found}")
     return next(iter(counts.values()), 1)
-
-
-def _number(answer: Any, query: Asked) -> float:
-    """A plain number, NumPy's, a Decimal, or an array of size 1; NaN and infinities pass."""
-    try:
-        array = np.asarray(answer)
-    except Exception:
-        raise query.error(f"the loss is {brief(repr(answer))}", NUMBER) from None
-    is_object = not array.ndim and array.dtype.kind == "O" and isinstance(answer, SupportsFloat)
-    if is_number(answer) or is_object:
-        try:
-            return float(answer)
-        except OverflowError:
-            return math.inf
-    if array.size == 1 and array.dtype.kind in "iuf":
-        return float(array.reshape(()))
-    shaped = array.ndim and array.dtype.kind in "iuf"
-    found = f"an array of shape {array.shape}" if shaped else brief(repr(answer))
-    raise query.error(f"the loss is {found}", NUMBER)

@@ -35,6 +35,11 @@ class Asker:
             raise OracleError(f"{where}: some losses are not finite; lower reach, or start elsewhere")
         return np.asarray(answers, np.float64)
 
+    def survived(self, error: OracleError) -> None:
+        """The survey goes on without this probe."""
+        if isinstance(self.oracle, UserOracle):
+            self.oracle.survived(error)
+
 
 class Probes:
     """f at one point, and f(x ± μu) by level of μ, probe and node; probe k is a query of round k."""
@@ -47,9 +52,10 @@ class Probes:
         for mu in mus:
             try:
                 pairs = [self.pair(u, t, mu) for t, u in enumerate(us)]
-            except OracleError:  # a large μ may leave the domain of f
+            except OracleError as error:  # a large μ may leave the domain of f
                 if sides or mu == mus[-1]:
                     raise
+                ask.survived(error)
                 self.skipped.append(mu)
             else:
                 sides[mu] = np.stack(pairs, axis=1)  # (2, probes, n)

@@ -1,6 +1,7 @@
 """The result of `minimize` as plain data, a file or a table."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,18 +34,21 @@ def write_result(to: Path, result: "OptimizeResult") -> None:
     write_text(to, json.dumps({**as_report(result), **more}, indent=1) + "\n")
 
 
+def shown(x: Sequence[float]) -> str:
+    """The first coordinates of a point."""
+    text = ", ".join(f"{value:.6g}" for value in x[:MOST_SHOWN])
+    return f"{text}, … ({len(x)} in all)" if len(x) > MOST_SHOWN else text
+
+
 def result_table(report: dict[str, Any]) -> Table:
     method, x = report["method"], report["x"]
-    shown = ", ".join(f"{value:.6g}" for value in x[:MOST_SHOWN])
-    if len(x) > MOST_SHOWN:
-        shown += f", … ({len(x)} in all)"
     settings = [f"{name} = {method[name]:.6g}" for name in SETTINGS if method[name] is not None]
     loss = "not measured" if report["fun"] is None else f"{report['fun']:.6g}"
     apart = "not finite" if report["disagreement"] is None else f"{report['disagreement']:.3g}"
     table = Table(show_header=False, box=None)
     for name, text in (
         ("loss at the average", loss),
-        ("x", shown),
+        ("x", shown(x)),
         ("disagreement", apart),
         ("rounds", f"{report['nit']:,}"),
         ("queries", f"{report['nfev']:,}"),

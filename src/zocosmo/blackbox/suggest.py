@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from zocosmo.blackbox import probes as probing
 from zocosmo.blackbox.functions import as_oracle, as_start, count_nodes
+from zocosmo.blackbox.place import Placed, are_alike, as_place, sizes
 from zocosmo.blackbox.probes import Array, Asker, Probes, levels, truncation
 from zocosmo.core.frame import FRAME_BITS
 from zocosmo.core.signs import Signs
@@ -61,6 +62,8 @@ def suggest(
     wire: str = "f64",
     reach: ArrayLike | None = None,
     directions: int | str = 1,
+    bounds: Any = None,
+    scale: ArrayLike | None = None,
     **options: Any,
 ) -> Suggestion:
     """Probe f_i at x0 and at a point half a reach downhill, along public directions u of q coordinates.
@@ -82,13 +85,20 @@ def suggest(
 
     Probes move all coordinates by the same μ, up to `reach` (default: a quarter of max |x0|, or 0.25 at zero;
     with one reach for each coordinate, the smallest): lower it if the loss cannot be evaluated that far away.
-    Options are those of `Functions`, and `vectorized`.
+    Options are those of `Functions`, and `vectorized`. Where coordinates of x0 differ by more than a factor
+    of 4 in size, the default is a quarter of the smallest. No probe leaves `bounds`; with those or a `scale`
+    all numbers are those of z = x/scale, the scale being a quarter of the box where none is given.
 
     With directions = "auto" a loss without noise gets as many orthogonal directions as a support has
     coordinates, from one side, and q is then a power of two: K + 1 queries give the gradient on the support.
     """
     n = count_nodes(fun, x0, None, n)
     oracle, start = as_oracle(fun, n, **options), as_start(x0, n)
+    far = as_reach(reach, start)
+    if bounds is not None or scale is not None:
+        place = as_place(bounds, scale, start, by_itself=True)
+        far = REACH if reach is None else as_reach(np.asarray(reach) / place.scale, start)
+        oracle, start = Placed(oracle, place, n), place.well_inside(place.to_z(start), far)
     d = start.shape[-1]
     reasons = [] if q is not None else [q_reason(d, wire)]
     auto, free = directions == "auto", q is None
@@ -97,7 +107,7 @@ def suggest(
     q = suggest_q(d, wire) if q is None else check_whole("q", q, 1, d)
     if auto and free:
         q = 1 << (q.bit_length() - 1)
-    far, tape, probes = as_reach(reach, start), Tape(seed), check_whole("probes", probes, 2)
+    tape, probes = Tape(seed), check_whole("probes", probes, 2)
     with np.errstate(all="ignore"):
         survey = _Survey(Asker(oracle), start, tape, q, probes, far)
         mu, slope, ratio = survey.best_mu(reasons)
@@ -157,7 +167,8 @@ def q_reason(d: int, wire: str) -> str:
 def as_reach(reach: ArrayLike | None, start: Values) -> float:
     """The largest μ to probe, from one number, or from one for each coordinate."""
     if reach is None:
-        return REACH * (float(np.abs(start).max()) or 1.0)
+        each = sizes(start)
+        return REACH * (float(np.abs(start).max()) or 1.0 if are_alike(each) else float(each.min()))
     try:
         given = np.asarray(reach, np.float64)
     except (TypeError, ValueError):
@@ -204,7 +215,8 @@ class _Survey:
         off = x - half * np.where(uphill == 0, either, np.sign(uphill))
         try:
             return Probes(self.ask, off, us, levels(half, LEVELS_OFF), "off x0")
-        except OracleError:
+        except OracleError as error:
+            self.ask.survived(error)
             return None
 
     def _spread(self, again: Array) -> float:

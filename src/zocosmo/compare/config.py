@@ -9,9 +9,9 @@ from zocosmo.compare.contest import Candidate, Comparison, Contest
 from zocosmo.compare.grid import candidates, check_mu, wrong
 from zocosmo.core.tape import Seed
 from zocosmo.errors import check_whole
-from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, place
+from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, own_parts, place
 from zocosmo.experiments.plan import KEYS as PLAN_KEYS
-from zocosmo.experiments.plan import spread_seeds
+from zocosmo.experiments.plan import own_wire, spread_seeds
 
 BY_PROBLEM: dict[str, tuple[Any, Any]] = {  # one value for all problems, or a mapping by problem
     "rounds": (int, ...),
@@ -53,7 +53,8 @@ def load_comparison(path: Path, overrides: Sequence[str] | None = None) -> Compa
 
 def read_comparison(config: Config, name: str) -> Comparison:
     """The comparison of a config, or a ConfigError with file and line."""
-    top = check_fields(config, (), check_keys(config, (), config.data, KEYS), KEYS)
+    given = check_keys(config, (), own_parts(config), KEYS)
+    top = check_fields(config, (), given, KEYS | own_wire(given))
     for key in ("problems", "methods"):
         if not top[key]:
             raise config.fail((key,), f"{key} is empty; list at least one")

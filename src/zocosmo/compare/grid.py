@@ -14,7 +14,7 @@ import numpy as np
 
 from zocosmo.compare.contest import Candidate, Setting
 from zocosmo.errors import ConfigError
-from zocosmo.experiments.config import Config, Where, check_fields, check_keys, place
+from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, place
 from zocosmo.experiments.plan import method_fields
 from zocosmo.methods import METHODS
 
@@ -89,7 +89,7 @@ def _fields(config: Config, where: Where, given: Any) -> tuple[str, Sequence[str
         found = given if kind is None else kind
         kinds = ", ".join(METHODS)
         raise config.fail((*where, "kind"), f"a method must be a mapping with a kind: {kinds}; got {found!r}")
-    fields = list(method_fields(METHODS[kind]))
+    fields = list(method_fields(at(config, (*where, "kind"), METHODS.__getitem__, kind)))
     check_keys(config, where, given, ["kind", *fields, *OWN_KEYS])
     return kind, fields
 

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from zocosmo.core.modulo import MODULO
 from zocosmo.core.values import BF16, F16, F32, F64, ValueType
 from zocosmo.core.wire import Envelope, Letters, Wire
+from zocosmo.entries import Table
 from zocosmo.errors import InputError, check_known
 
 Values = NDArray[Any]
@@ -39,11 +40,25 @@ class FloatWire(Wire):
             return letters.values.astype(dtype)
 
 
-WIRES: dict[str, Wire] = {
-    **{value.name: FloatWire(value, value) for value in (F64, F32, F16, BF16)},
-    "nominal_f32": FloatWire(None, F32),  # computed in full precision, charged at 32 bits: the paper's bill
-    **MODULO,
-}
+def _as_wire(name: str, found: Any) -> Wire:
+    """A user's wire: an object, or a class that needs no argument."""
+    made = found() if isinstance(found, type) and issubclass(found, Wire) else found
+    if not isinstance(made, Wire):
+        raise InputError(f"{name} is no wire; give a class under zocosmo.core.wire.Wire, or an object of one")
+    return made
+
+
+WIRES: Table[Wire] = Table(
+    {
+        **{value.name: FloatWire(value, value) for value in (F64, F32, F16, BF16)},
+        "nominal_f32": FloatWire(
+            None, F32
+        ),  # computed in full precision, charged at 32 bits: the paper's bill
+        **MODULO,
+    },
+    "zocosmo.wires",
+    _as_wire,
+)
 
 
 def check_wire(wire: str, dtype: DTypeLike) -> None:

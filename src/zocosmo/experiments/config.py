@@ -159,6 +159,52 @@ def check_fields(
     return checked
 
 
+def own_parts(config: Config) -> Any:
+    """The config, in which users' own methods, wires and graphs have module:name for their kind.
+
+    {kind: python, entry: "mine:SignStep"} is what one writes, as for problems.
+    """
+    data = config.data
+    if not isinstance(data, dict):
+        return data
+    for key in ("methods", "graphs"):
+        entries = data.get(key)
+        by_name = dict(enumerate(entries)) if isinstance(entries, list) else entries
+        for place_in, entry in by_name.items() if isinstance(by_name, dict) else ():
+            _own(config, (key, place_in), entry)
+            if key == "methods" and isinstance(entry, dict) and "wire" in entry:
+                entry["wire"] = _named(config, (key, place_in, "wire"), entry["wire"])
+    _own(config, ("graph",), data.get("graph"))  # of a comparison
+    if "wire" in data:
+        data["wire"] = _named(config, ("wire",), data["wire"])
+    return data
+
+
+def _own(config: Config, where: Where, entry: Any) -> None:
+    """Replace kind and entry of a user's own part, in place."""
+    if not isinstance(entry, dict) or entry.get("kind") != "python":
+        return
+    if not isinstance(entry.get("entry"), str):
+        raise config.fail(where, f"{place(where)} lacks 'entry', such as entry: mine:SignStep")
+    entry["kind"] = entry.pop("entry")
+    if ":" not in entry["kind"]:
+        raise config.fail(
+            (*where, "entry"), f"{place(where)}: entry must be module:name, got {entry['kind']!r}"
+        )
+
+
+def _named(config: Config, where: Where, given: Any) -> Any:
+    """The name of a wire that is written as a mapping."""
+    if not isinstance(given, dict):
+        return given
+    _own(config, where, given)
+    if set(given) != {"kind"}:
+        raise config.fail(
+            where, f"{place(where)} of your own is {{kind: python, entry: mine:Wire}}, got {given!r}"
+        )
+    return given["kind"]
+
+
 def choices(config: Config, where: Where, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One mapping for each combination of the lists in `given`, in the order they are written."""
     for key, value in given.items():

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from zocosmo.core.tape import Seed
 from zocosmo.core.wires import WIRES, check_wire
+from zocosmo.entries import Table
 from zocosmo.errors import InputError, check_whole
-from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices
+from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices, own_parts
 from zocosmo.experiments.labels import described, labels_of
 from zocosmo.experiments.losses import check_losses, read_lost
 from zocosmo.experiments.subspace import SUBSPACE, SUBSPACE_SIZE, read_sizes
@@ -36,7 +37,7 @@ MOST_SEEDS = 100_000  # in one range
 MOST_NODES = 20_000
 LARGE, MOST_BUILT = 2**16, 4096  # problems with more numbers in their states are not cached; cache size
 
-OWN_GRAPHS: dict[str, Callable[..., Graph]] = {**GRAPHS, "edges": by_edges}
+OWN_GRAPHS = Table({**GRAPHS, "edges": by_edges}, GRAPHS.group, GRAPHS.check)
 
 Spec = tuple[tuple[str, Any], ...]  # a mapping as a hashable key
 Fields = dict[str, tuple[Any, Any]]  # name → type and default; ... where it is required
@@ -142,8 +143,8 @@ def load_plan(
 
 def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) -> Plan:
     """The plan of a config, or a ConfigError with file and line."""
-    given = check_keys(config, (), config.data, KEYS)
-    top = check_fields(config, (), given, KEYS)
+    given = check_keys(config, (), own_parts(config), KEYS)
+    top = check_fields(config, (), given, KEYS | own_wire(given))
     top["seeds"] = list(top["seeds"] if seeds is None else seeds)
     _check_top(config, top)
     settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
@@ -160,6 +161,12 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
         for method in {trial.method for trial in trials}:
             check_losses(config, method, settled)
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)
+
+
+def own_wire(given: Mapping[str, Any]) -> Fields:
+    """The field of a wire that is not built in: any name that can be found."""
+    name = given.get("wire")
+    return {"wire": (str, ...)} if isinstance(name, str) and name not in list(WIRES) and name in WIRES else {}
 
 
 def _optional(config: Config, top: dict[str, Any], key: str, kind: Callable[..., Any]) -> Any:
@@ -353,7 +360,7 @@ def _pick(
     kind = given["kind"]
     if not isinstance(kind, str) or kind not in table:
         raise config.fail((*where, "kind"), f"unknown {what} {kind!r}; choose from {', '.join(table)}")
-    builder = table[kind]
+    builder = at(config, (*where, "kind"), table.__getitem__, kind)
     fields = {**_parameters(builder), "kind": (str, ...), **(more or {})}
     check_keys(config, where, given, fields)
     return builder, fields
@@ -362,9 +369,13 @@ def _pick(
 def _parameters(builder: Callable[..., Any]) -> Fields:
     """Parameters that a config may set: name → type and default. `n` and `seed` of a problem are not set."""
     hidden = ("n", "seed") if builder in PROBLEMS.values() else ()
-    given = [p for p in inspect.signature(builder).parameters.values() if p.name not in hidden]
+    given = [p for p in inspect.signature(builder, eval_str=True).parameters.values() if p.name not in hidden]
     return {
-        SPELT.get(p.name, p.name): (p.annotation, ... if p.default is p.empty else p.default) for p in given
+        SPELT.get(p.name, p.name): (
+            Any if p.annotation is p.empty else p.annotation,
+            ... if p.default is p.empty else p.default,
+        )
+        for p in given
     }
 
 

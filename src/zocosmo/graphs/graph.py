@@ -1,16 +1,18 @@
 """Graphs: which nodes may exchange messages. Peers compare the edges of a Graph in their manifests."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.tape import Seed, Tape
+from zocosmo.entries import Table
 from zocosmo.errors import GraphError, NotConnected, check_whole
 
 if TYPE_CHECKING:
@@ -270,15 +272,36 @@ def is_edges(text: str) -> bool:
     return re.fullmatch(f"{pair}(,{pair})*", text) is not None
 
 
-GRAPHS: dict[str, Callable[..., Graph]] = {
-    "ring": ring,
-    "path": path,
-    "star": star,
-    "complete": complete,
-    "grid": grid,
-    "torus": torus,
-    "hypercube": hypercube,
-    "erdos_renyi": erdos_renyi,
-    "random_regular": random_regular,
-    "small_world": small_world,
-}
+def _as_builder(name: str, found: Any) -> Callable[..., Graph]:
+    """A user's graph: a function of n, and of parameters with names, that returns a Graph."""
+    if not callable(found) or "n" not in inspect.signature(found).parameters:
+        raise GraphError(
+            f"{name} is no graph; give a function of n, and of its parameters, that returns a Graph"
+        )
+
+    @wraps(found)
+    def build(*args: Any, **options: Any) -> Graph:
+        built = found(*args, **options)
+        if not isinstance(built, Graph):
+            raise GraphError(f"{name} returned {built!r:.80}; return a Graph, such as Graph.of(n, edges)")
+        return built
+
+    return build
+
+
+GRAPHS: Table[Callable[..., Graph]] = Table(
+    {
+        "ring": ring,
+        "path": path,
+        "star": star,
+        "complete": complete,
+        "grid": grid,
+        "torus": torus,
+        "hypercube": hypercube,
+        "erdos_renyi": erdos_renyi,
+        "random_regular": random_regular,
+        "small_world": small_world,
+    },
+    "zocosmo.graphs",
+    _as_builder,
+)

@@ -1,6 +1,8 @@
 """Methods: one file each, and the table that names them all."""
 
+from zocosmo.entries import Table as _Table
 from zocosmo.methods.base import Draw, Method, State, World
+from zocosmo.methods.base import as_method as _as_method
 from zocosmo.methods.choco import Choco
 from zocosmo.methods.com_dszo import ComDszo
 from zocosmo.methods.cosmo import Cosmo
@@ -26,31 +28,35 @@ from zocosmo.methods.subcge import Subcge
 from zocosmo.methods.subzero import Subzero
 from zocosmo.methods.tree_sum import TreeSum
 
-METHODS: dict[str, type[Method]] = {
-    "cosmo": Cosmo,
-    "edge_local": EdgeLocal,
-    "rand_k": RandK,
-    "dense": Dense,
-    "com_dszo": ComDszo,
-    "marina_type": MarinaType,
-    "flood": Flood,
-    "seedflood": SeedFlood,
-    "subcge": Subcge,
-    "tree_sum": TreeSum,
-    "moniqua": Moniqua,
-    "mezo": Mezo,
-    "fzoo": Fzoo,
-    "sparse_mezo": SparseMezo,
-    "subzero": Subzero,
-    "decomfl": DeComFL,
-    "feedsign": FeedSign,
-    "meerkat": Meerkat,
-    "fedkseed": FedKSeed,
-    "choco": Choco,
-    "ef21": Ef21,
-    "marina": Marina,
-    "perm_k": PermK,
-}
+METHODS: _Table[type[Method]] = _Table(
+    {
+        "cosmo": Cosmo,
+        "edge_local": EdgeLocal,
+        "rand_k": RandK,
+        "dense": Dense,
+        "com_dszo": ComDszo,
+        "marina_type": MarinaType,
+        "flood": Flood,
+        "seedflood": SeedFlood,
+        "subcge": Subcge,
+        "tree_sum": TreeSum,
+        "moniqua": Moniqua,
+        "mezo": Mezo,
+        "fzoo": Fzoo,
+        "sparse_mezo": SparseMezo,
+        "subzero": Subzero,
+        "decomfl": DeComFL,
+        "feedsign": FeedSign,
+        "meerkat": Meerkat,
+        "fedkseed": FedKSeed,
+        "choco": Choco,
+        "ef21": Ef21,
+        "marina": Marina,
+        "perm_k": PermK,
+    },
+    "zocosmo.methods",
+    _as_method,
+)
 
 __all__ = [
     "DECAYS",

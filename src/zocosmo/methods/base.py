@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -66,12 +66,12 @@ class World:
         self.graph, self.d = graph, d
         self.shapes = shapes  # of the matrices that x consists of, in its order; () if unknown
         self.nodes = np.arange(graph.n) if nodes is None else nodes  # the nodes in this process, ascending
-        self._chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)
-        self.schedule_name = self._chosen if isinstance(self._chosen, str) else self._chosen.name
+        self.chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)
+        self.schedule_name = self.chosen if isinstance(self.chosen, str) else self.chosen.name
 
     @cached_property
     def schedule(self) -> Schedule:
-        return build_schedule(self.graph, self._chosen)
+        return build_schedule(self.graph, self.chosen)
 
     @property
     def is_whole(self) -> bool:
@@ -329,6 +329,16 @@ class Ruled(Sparse):
     def size(self, t: int, d: int) -> int:
         """q, or the rest of [d] in the last round of a balanced epoch."""
         return self.q if self.rule == "uniform" else min(self.q, d - t % epoch_length(d, self.q) * self.q)
+
+
+def as_method(name: str, found: Any) -> type[Method]:
+    """A user's method: a frozen dataclass under Method, with a kind of its own."""
+    if not (isinstance(found, type) and issubclass(found, Method) and is_dataclass(found)):
+        raise InputError(f"{name} is no method; give a frozen dataclass under zocosmo.methods.Method")
+    for needed in ("kind", "codecs"):
+        if not any(needed in vars(each) for each in found.__mro__):
+            raise InputError(f"{name} lacks {needed!r}; set it in the class, as every method does")
+    return found
 
 
 def as_config(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,8 +70,8 @@ class Spending:
 
 
 WHY_CORRECTED = (
-    "Balanced supports, so that no coordinate waits long. Corrected steps, γ = ⅛: nodes whose losses differ agree at "
-    "a constant step. That sends nothing, and keeps a second vector in each node."
+    "Balanced supports, so that no coordinate waits long. Corrected steps, γ = ⅛: nodes whose losses differ "
+    "agree at a constant step. That sends nothing, and keeps a second vector in each node."
 )
 
 

@@ -1,18 +1,15 @@
 """Losses from a Python function, object or class that a config names as module:name."""
 
-import importlib
 import inspect
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from zocosmo.blackbox.calls import Remembers, brief, guarded
 from zocosmo.blackbox.functions import Functions
 from zocosmo.core.tape import Seed
+from zocosmo.entries import find
 from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Values
 from zocosmo.problems.external import External, start_point
@@ -73,29 +70,6 @@ def python(
     Functions(lambda x: 0.0, n, timeout=timeout, workers=workers)  # reports mistakes now
     make = partial(_functions, each, seed, timeout, workers)
     return External([make], range(n), start_point(start, d))
-
-
-def find(entry: str) -> Any:
-    """The object that module:name refers to; the current folder comes first, as for `python -m`."""
-    if not re.fullmatch(r"[\w.]+:[\w.]+", entry):
-        raise InputError(f"entry must be module:name, such as rig:loss; got {entry!r:.80}")
-    module, name = entry.split(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    importlib.invalidate_caches()
-    try:
-        found = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            lost = f"no module {error.name!r} in this folder or installed; run in the folder that has it"
-            raise InputError(lost) from None
-        said = f"{type(error).__name__}: {brief(str(error))}"
-        raise InputError(f"importing {module!r} raised {said}; correct the module") from error
-    try:
-        return reduce(getattr, name.split("."), found)
-    except AttributeError:
-        raise InputError(f"module {module!r} has no {name!r}; use a name that it defines") from None
 
 
 def _functions(

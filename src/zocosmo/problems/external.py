@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.blackbox.asked import is_number
 from zocosmo.blackbox.commands import Command
-from zocosmo.blackbox.functions import OneByOne, is_number
+from zocosmo.blackbox.functions import OneByOne
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
 from zocosmo.oracle import Arrays, Mask, Problem, Query, Values

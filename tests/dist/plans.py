@@ -71,6 +71,15 @@ FEW_BITS = [  # of a method each wire by itself: it writes its messages modulo a
     {"kind": "cosmo", **SPARSE, "rule": "balanced", "wire": "mod4", "codec": ["indexed", "delta"]},
     {"kind": "edge_local", **SPARSE, "coupling": ["G", "I"], "wire": ["mod3", "mod8"]},
     {"kind": "edge_local", **SPARSE, "rule": "balanced", "beta": 0.5, "wire": "mod4", "codec": "plain"},
+    {
+        "kind": "edge_local",
+        **SPARSE,
+        "rule": "balanced",
+        "directions": 8,
+        "wire": "mod3",
+        "correction": 0.125,
+    },
+    {"kind": "cosmo", **SPARSE, "step": "normalised", "wire": "mod4", "correction": 0.5},
 ]
 ROUGH = {**QUADRATIC, "sigma": 60.0}  # not every message can be read
 

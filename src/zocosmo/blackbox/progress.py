@@ -26,7 +26,9 @@ class Progress:
         n, u = len(slopes), query.u
         active = np.ones(n, bool) if query.active is None else query.active
         with np.errstate(all="ignore"):
-            shares = along(query.directions, np.asarray(slopes, np.float64)) / len(query.directions)
+            rest = [each.entries for each in query.directions[1:]]
+            more = np.stack(rest, axis=-3) if rest else None
+            shares = along(u, more, np.asarray(slopes, np.float64)) / len(query.directions)
             index = np.broadcast_to(u.index, shares.shape)[active]
             places, where, count = np.unique(index, return_inverse=True, return_counts=True)
             slope = np.abs(np.bincount(where.reshape(-1), shares[active].reshape(-1)) / count)

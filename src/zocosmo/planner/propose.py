@@ -151,8 +151,8 @@ def propose(spending: Spending) -> Proposal:
         _why_sides(spending, chosen),
         _why_wire(chosen.q, b),
         _why_coupling(spending),
-        WHY_CORRECTED,
         _why_subspace(spending, chosen, m),
+        WHY_CORRECTED,
     )
     return Proposal(
         q=chosen.q,

@@ -42,7 +42,10 @@ ONE_EACH = [
     {"kind": "cosmo", **SPARSE, "directions": 3, "sides": 1, "codec": "delta", "step": "normalised"},
     {"kind": "edge_local", **SPARSE, "directions": 8, "signs": "orthogonal", "step": "normalised"},
 ]
-TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
+TO_ALL = [
+    {"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL},
+    {"kind": "rand_k_average", **SPARSE, "beta": 0.5, "codec": ALL},
+]
 APART = {each["kind"] for each in (*EVERY, *TO_ALL)} | {
     *("mezo", "sparse_mezo", "subzero", "fzoo"),  # these send nothing
     *("tree_sum", "moniqua"),  # these have prices and no bytes

@@ -2,7 +2,8 @@
 
 --run reruns all items into build/reproduction, keeps verdicts.csv and headline.csv here and how long each
 took in the package, and writes the page. --forty does the same with 40 seeds into build/reproduction-40 and
-keeps forty.csv in the package. Either takes --resume. --write writes the page from what is kept.
+keeps forty.csv in the package; it takes names of items. --resume goes on. --write writes the page from what
+is kept.
 """
 
 import argparse
@@ -191,12 +192,20 @@ def run(*, resume: bool, processes: int) -> None:
         SECONDS.write_text(json.dumps(took, indent=1) + "\n", encoding="utf-8")
 
 
-def run_forty(*, resume: bool, processes: int) -> None:
+def run_forty(names: Sequence[str], *, resume: bool, processes: int) -> None:
+    """Replace what is kept of these items, and keep the rest."""
     out = ROOT / "build" / "reproduction-40"
-    reproduce(["all"], out, seeds=SEEDS, processes=processes, resume=resume)
-    lines = csv.DictReader((out / "verdicts.csv").read_text(encoding="utf-8").splitlines())
-    seeded = [[row[name] for name in COLUMNS] for row in lines if row["seeds"] and row["kind"] != STATEMENT]
-    FORTY.write_text(csv_text([COLUMNS, *seeded]), encoding="utf-8")
+    reproduce(names, out, seeds=SEEDS, processes=processes, resume=resume)
+    lines = list(csv.DictReader((out / "verdicts.csv").read_text(encoding="utf-8").splitlines()))
+    anew = {row["item"] for row in lines}
+    old = list(csv.DictReader(FORTY.read_text(encoding="utf-8").splitlines())) if FORTY.is_file() else []
+    rest = [row for row in old if row["item"] not in anew]
+    seeded = [row for row in lines if row["seeds"] and row["kind"] != STATEMENT]
+    order = list(all_items())
+    both = sorted([*rest, *seeded], key=lambda row: order.index(row["item"]))
+    FORTY.write_text(
+        csv_text([COLUMNS, *([row[name] for name in COLUMNS] for row in both)]), encoding="utf-8"
+    )
     kept.cache_clear()
 
 
@@ -205,9 +214,10 @@ if __name__ == "__main__":
     for name in ("run", "forty", "write", "resume"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("names", nargs="*", help="items for --forty; all if none is named")
     asked = parser.parse_args()
     if asked.forty:
-        run_forty(resume=asked.resume, processes=asked.processes)
+        run_forty(asked.names or ["all"], resume=asked.resume, processes=asked.processes)
     if asked.run:
         run(resume=asked.resume, processes=asked.processes)
     if asked.run or asked.forty or asked.write:

@@ -74,7 +74,9 @@ class Mean(NamedTuple):
     at: At
     seeds: int = 5
 
-    kind = FIGURE
+    @property
+    def kind(self) -> str:
+        return FIGURE
 
     @property
     def paper(self) -> str:
@@ -110,7 +112,9 @@ class Gap(NamedTuple):
     more: At
     less: At
 
-    kind = FIGURE
+    @property
+    def kind(self) -> str:
+        return FIGURE
 
     @property
     def paper(self) -> str:
@@ -129,8 +133,8 @@ class Gap(NamedTuple):
             if not values:
                 return unknown(self.words, self.paper, at.missing)
         claim = figure(self.words, Printed(self.mean), differences(more, less))
-        at = paired_interval(more, less)
-        claim = claim._replace(paper=self.paper, low=at.low, high=at.high)
+        span = paired_interval(more, less)
+        claim = claim._replace(paper=self.paper, low=span.low, high=span.high)
         if math.isnan(self.low):
             return claim
         return claim._replace(verdict=WITHIN if self.low <= claim.ours <= self.high else NO)
@@ -144,7 +148,9 @@ class Open(NamedTuple):
     one: At
     other: At
 
-    kind = RELATION
+    @property
+    def kind(self) -> str:
+        return RELATION
 
     @property
     def places(self) -> tuple[At, ...]:
@@ -171,7 +177,9 @@ class Same(NamedTuple):
     one: At
     other: At
 
-    kind = RELATION
+    @property
+    def kind(self) -> str:
+        return RELATION
 
     @property
     def places(self) -> tuple[At, ...]:
@@ -194,7 +202,9 @@ class Order(NamedTuple):
     better: At
     worse: At
 
-    kind = RELATION
+    @property
+    def kind(self) -> str:
+        return RELATION
 
     @property
     def places(self) -> tuple[At, ...]:

@@ -175,15 +175,15 @@ def _rho(case: Case) -> float:
 def core(case: Case, about: About) -> Iterator[Measurement]:
     rounds = min(case.plan.last, ROUNDS)
     found = seen(case, rounds)
-    steps = {"eta": case.method.eta_at(0), "mu": case.method.mu, "T": rounds}
-    yield _held(about, bounds.core_bound(regime(case, found.G2), **steps, rho=_rho(case)), found)
+    steps = {"eta": case.method.eta_at(0), "mu": case.method.mu, "rho": _rho(case)}
+    yield _held(about, bounds.core_bound(regime(case, found.G2), **steps, T=rounds), found)
 
 
 def with_momentum(case: Case, about: About) -> Iterator[Measurement]:
     rounds = min(case.plan.last, ROUNDS)
     found, (h, gamma) = seen(case, rounds), _contraction(case)
-    steps = {"eta": case.method.eta_at(0), "mu": case.method.mu, "beta": case.beta, "T": rounds}
-    yield _held(about, bounds.momentum_bound(regime(case, found.G2), **steps, h=h, gamma=gamma), found)
+    steps = {"eta": case.method.eta_at(0), "mu": case.method.mu, "beta": case.beta, "gamma": gamma}
+    yield _held(about, bounds.momentum_bound(regime(case, found.G2), **steps, h=h, T=rounds), found)
 
 
 def _held(about: About, bound: Rate, found: Seen) -> Measurement:

@@ -13,8 +13,12 @@ from zocosmo_paper.plans import load_config
 
 # fig:qwen_multi_agent: spectral factors of repeated passes, bits over the whole graph
 
-PASSES = (("ring of 4", ring(4), 1, "0.333"), ("ring of 4", ring(4), 2, "0.111"))
-PASSES += (("ring of 8", ring(8), 1, "0.805"), ("ring of 8", ring(8), 4, "0.419"))
+PASSES: tuple[tuple[str, Graph, int, str], ...] = (
+    ("ring of 4", ring(4), 1, "0.333"),
+    ("ring of 4", ring(4), 2, "0.111"),
+    ("ring of 8", ring(8), 1, "0.805"),
+    ("ring of 8", ring(8), 4, "0.419"),
+)
 NETWORKS: tuple[tuple[str, Graph, str], ...] = (
     ("complete graph of 8", complete(8), "1.468G"),
     ("ring of 8", ring(8), "0.419G"),

@@ -283,7 +283,8 @@ def find_gap(evidence: Evidence) -> Findings:
     drawn = evidence.logs[DRAWN]
     draws = draws_of(drawn, COSMO, DEGREES, evidence.seeds)
     spans = {f"mean degree {DEGREES[0]}–{DEGREES[1]}": draws.inside, "any degree": draws.first}
-    claims, rows = [], []
+    claims: list[Claim] = []
+    rows = []
     for span, seeds in spans.items():
         part = {RANDOM: of_seeds(drawn, seeds)}
         early, late = cells_of(part, TENTH), cells_of(part, THREE_TENTHS)

@@ -87,7 +87,8 @@ def expected_batch(spot: Spot, seeds: Sequence[int], rounds: int) -> Array:
     parts = [make_round(Quadratics(2 * each.half, each.b, spot.sigma), law, **how) for each in drawn]
     step = replace(parts[0], h=np.stack([p.h for p in parts]), b=np.stack([p.b for p in parts]))
     starts = [known_moments(np.broadcast_to(p.x0, (N, D)), spot.beta, np.float64) for p in drawn]
-    now = SecondMoments(*(None if p[0] is None else np.stack(p) for p in zip(*starts, strict=True)))
+    columns: list[Any] = [None if p[0] is None else np.stack(p) for p in zip(*starts, strict=True)]
+    now = SecondMoments(*columns)
     found = [_mean_F(step.h, step.b, now)]
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(rounds):

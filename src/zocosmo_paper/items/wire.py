@@ -130,9 +130,8 @@ def find_transfer(evidence: Evidence) -> Findings:
         found = {row["name"]: row for row in _measure()["rows"]}
     except (InputError, ModuleNotFoundError) as error:
         why = f"two processes over Gloo need torch and a loopback: {error}"
-        times = ((DOUBLE, "1.28×"), (LONGER, "21.16×"))
-        sizes = [unknown(*said, why, CONSTANT) for said in SIZES.items()]
-        return Findings([*sizes, *(unknown(*said, why) for said in times)])
+        absent = [unknown(*said, why, CONSTANT) for said in SIZES.items()]
+        return Findings([*absent, unknown(DOUBLE, "1.28×", why), unknown(LONGER, "21.16×", why)])
     sent = {name: found[name]["bytes"] / UNITS[row.unit] for name, row in TRANSFERS.items()}
     sizes = [*sent.values(), found["dense"]["bytes"] / found["values"]["bytes"]]
     claims = [constant(*said, size) for said, size in zip(SIZES.items(), sizes, strict=True)]

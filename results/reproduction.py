@@ -174,7 +174,18 @@ def readme_lines() -> str:
     return f"{found.sentence}\n{found.details}\n"
 
 
+def refresh() -> None:
+    """Put what forty seeds say beside the kept verdicts."""
+    found = rows()
+    for row in found:
+        later = forty_of(row)
+        row["verdict at 40 seeds"] = "" if later is None else later.verdict
+    KEPT.write_text(csv_text([list(found[0]), *(list(row.values()) for row in found)]), encoding="utf-8")
+    COUNTS.write_text(csv_text(told(found).rows), encoding="utf-8")
+
+
 def write() -> None:
+    refresh()
     page, readme = (path.read_text(encoding="utf-8") for path in (PAGE, README))
     PAGE.write_text(filled(page, BEGIN, tables(), END), encoding="utf-8")
     README.write_text(filled(readme, README_BEGIN, readme_lines(), README_END), encoding="utf-8")

@@ -19,6 +19,7 @@ from zocosmo_paper.claim import (
     WITHIN,
     Claim,
     Printed,
+    check,
     constant,
     differences,
     ends_below,
@@ -151,10 +152,12 @@ def _costs(log: Any) -> list[Claim]:
         constant(f"{m}: bits per node and round at N = 8", bits, each[8, m].bits / each[8, m].round)
         for m, bits in ROUND_BITS.items()
     ]
-    for n in RINGS:  # "four" at N = 8, "N/2" at any
+    claims[-1] = check(claims[-1]._replace(paper=f"(N − 1)(64 + 32) = {ROUND_BITS[FLOOD]}"))
+    for n in RINGS:  # "four" at N = 8 is printed, "N/2" is a formula
         stages = each[n, FLOOD].stages / each[n, FLOOD].round
-        paper = "4" if n == 8 else f"N/2 = {n // 2}"
-        claims.append(constant(f"N = {n}: stages in turn of a flood", str(n // 2), stages, paper))
+        words, paper = f"N = {n}: stages in turn of a flood", "four" if n == 8 else f"N/2 = {n // 2}"
+        claim = constant(words, str(n // 2), stages, paper)
+        claims.append(claim if n == 8 else check(claim))
     return claims
 
 

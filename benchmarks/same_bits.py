@@ -41,6 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
     **{kind: {"rank": 2, "refresh": 7} for kind in ("subcge", "subzero")},
     **{kind: {} for kind in ("dense", "flood", "seedflood", "mezo", "feedsign", "perm_k")},
     "marina_type": {"q": 3, "beta": 0.5, "period": 5},
+    "rand_k_average": {"q": 3, "beta": 0.5},
     "sparse_mezo": {"sparsity": 0.5},
     "decomfl": {"perturbations": 2, "local_steps": 2, "participants": 3},
     "meerkat": {"q": 5, "calibration": 4, "local_steps": 2, "participants": 3},
@@ -73,7 +74,8 @@ def llm(*methods: dict[str, Any], problem: dict[str, Any], **changes: Any) -> St
 
 
 ALL = [use(kind) for kind in METHODS]
-ANY_GRAPH = [each for each in ALL if each["kind"] != "marina_type"]  # that one needs a complete graph
+TO_ALL = ("marina_type", "rand_k_average")  # need a complete graph
+ANY_GRAPH = [each for each in ALL if each["kind"] not in TO_ALL]
 PEERS = [use(kind) for kind in ("cosmo", "edge_local", "rand_k", "flood", "com_dszo", "dense", "choco")]
 PAIRS = [use("edge_local", coupling=each) for each in "GSI"]
 OURS, BOLD = ([use(kind, eta=eta) for kind in ("cosmo", "edge_local")] for eta in (0.01, 0.4))
@@ -98,6 +100,7 @@ FINETUNE += " --set problem.train_rows=40 --set problem.validation_rows=12 --set
 
 STUDIES: dict[str, Study] = {
     **{f"method-{each['kind']}": study({**each, "codec": "all"}) for each in ANY_GRAPH},
+    "method-rand_k_average": study(use("rand_k_average", codec="all"), graphs=[graph("complete", 6)]),
     "method-marina_type": study(use("marina_type", codec="all"), graphs=[graph("complete", 6)]),
     "methods-f32": study(*ALL, dtype="float32", wire="f32", graphs=[graph("complete", 5)]),
     "methods-bf16": study(*ANY_GRAPH, dtype="float32", wire="bf16", graphs=[graph("grid", 6)]),

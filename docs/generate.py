@@ -1,4 +1,5 @@
-"""Make the parts of the documentation that come from the code: reference.md, commands.md and the pictures.
+"""Make the parts of the documentation that come from the code: reference.md, commands.md,
+paper-map.md and the pictures.
 
 make generated. A test fails where the pages are stale.
 """
@@ -18,6 +19,7 @@ from zocosmo import Tape, balanced_support, draw_support, errors
 from zocosmo.cli import app
 from zocosmo.report.figures import new_figure, payload_figure, save_figure
 from zocosmo.report.payload import payload_report
+from zocosmo_paper import labels
 
 DOCS = Path(__file__).parent
 TABLES = {
@@ -121,7 +123,11 @@ def coverage_picture(to: Path) -> None:
     save_figure(figure, to)
 
 
-PAGES = {"reference.md": reference_page, "commands.md": commands_page}
+PAGES = {
+    "reference.md": reference_page,
+    "commands.md": commands_page,
+    "paper-map.md": lambda: labels.page(DOCS.parent),
+}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():

@@ -406,6 +406,13 @@ class MarinaType(Node):
         self.x = self.x - (self.eta / self.n) * total
 
 
+class RandKAverage(MarinaType):
+    """Averaged sparse updates of the two-worker tables: as above, and never dense."""
+
+    def support(self, t, i):
+        return self.public.support(t, i)
+
+
 class Flood(Node):
     """Seed–scalar flooding: every slope reaches every node over a spanning tree, relayed as received."""
 
@@ -620,6 +627,7 @@ KINDS = {
     "cosmo": Cosmo,
     "edge_local": EdgeLocal,
     "rand_k": RandK,
+    "rand_k_average": RandKAverage,
     "dense": Dense,
     "com_dszo": ComDszo,
     "marina_type": MarinaType,

@@ -1,10 +1,11 @@
-"""The verdict board: claims sorted worst first, and counts by verdict."""
+"""The verdict board: claims sorted worst first, and counts by verdict and kind."""
 
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from zocosmo_paper.claim import NO, NOT_RUN, ORDERING, VERDICTS, WITHIN, Claim
+from zocosmo_paper.claim import COUNTED, NO, NOT_RUN, ORDERING, VERDICTS, WITHIN, Claim
+from zocosmo_paper.headline import Headline, of_claims
 from zocosmo_paper.run import ItemResult
 
 WORST_FIRST = (NO, NOT_RUN, ORDERING, WITHIN)
@@ -15,10 +16,11 @@ class BoardLine(NamedTuple):
     claim: Claim
 
 
-def board(results: Sequence[ItemResult]) -> list[BoardLine]:
-    """All claims, those that fail first, otherwise in the paper's order."""
+def board(results: Sequence[ItemResult], kinds: Sequence[str] = COUNTED) -> list[BoardLine]:
+    """The claims of some kinds, those that fail first, otherwise in the paper's order."""
     lines = [BoardLine(result, claim) for result in results for claim in result.findings.claims]
-    return sorted(lines, key=lambda line: WORST_FIRST.index(line.claim.verdict))
+    picked = [line for line in lines if line.claim.kind in kinds]
+    return sorted(picked, key=lambda line: WORST_FIRST.index(line.claim.verdict))
 
 
 def counts(claims: Iterable[Claim]) -> dict[str, int]:
@@ -27,8 +29,13 @@ def counts(claims: Iterable[Claim]) -> dict[str, int]:
     return {verdict: found.count(verdict) for verdict in VERDICTS}
 
 
-def all_claims(results: Sequence[ItemResult]) -> list[Claim]:
-    return [claim for result in results for claim in result.findings.claims]
+def all_claims(results: Sequence[ItemResult], kinds: Sequence[str] = COUNTED) -> list[Claim]:
+    """The claims of some kinds; by default those that the paper prints."""
+    return [claim for result in results for claim in result.findings.claims if claim.kind in kinds]
+
+
+def headline_of(results: Sequence[ItemResult]) -> Headline:
+    return of_claims((result.item.needs, claim) for result in results for claim in result.findings.claims)
 
 
 def ours_text(claim: Claim) -> str:

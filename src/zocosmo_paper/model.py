@@ -9,9 +9,24 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from zocosmo.report.budget import cell
+from zocosmo.report.curves import figure as draw_curves
+from zocosmo.report.stats import paired_interval
+from zocosmo_paper.another import another_model
 from zocosmo_paper.board import ours_text
-from zocosmo_paper.claim import Claim, Printed, figure, order, unknown
-from zocosmo_paper.item import Evidence, Findings, Item, Table
+from zocosmo_paper.claim import (
+    FIGURE,
+    NO,
+    RELATION,
+    WITHIN,
+    Claim,
+    Printed,
+    differences,
+    figure,
+    order,
+    relation,
+    unknown,
+)
+from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 
 QWEN = "Qwen/Qwen2-7B"
 D = 2_523_136  # rank 8 on its query and value projections
@@ -60,6 +75,10 @@ class Mean(NamedTuple):
     seeds: int = 5
 
     @property
+    def kind(self) -> str:
+        return FIGURE
+
+    @property
     def paper(self) -> str:
         return str(self.printed)
 
@@ -80,6 +99,101 @@ class Mean(NamedTuple):
         return figure(self.words, self.printed, found, diverged=lost)
 
 
+class Gap(NamedTuple):
+    """A printed mean difference, paired by seed, with its interval if one is printed.
+
+    `within` if ours lies in the printed interval; without one, up to 2 standard errors of ours apart.
+    """
+
+    words: str
+    mean: float
+    low: float
+    high: float
+    more: At
+    less: At
+
+    @property
+    def kind(self) -> str:
+        return FIGURE
+
+    @property
+    def paper(self) -> str:
+        ends = "" if math.isnan(self.low) else f" [{self.low:g}, {self.high:g}]"
+        return f"{self.mean:+g}{ends}".replace("-", "−")
+
+    @property
+    def places(self) -> tuple[At, ...]:
+        return self.more, self.less
+
+    def judge(self, logs: Sequence[Any], model: str) -> Claim:
+        if model != QWEN:
+            return unknown(self.words, self.paper, f"printed for {QWEN}; this is {model}")
+        (more, _), (less, _) = found = [at.values(logs) for at in self.places]
+        for at, (values, _) in zip(self.places, found, strict=True):
+            if not values:
+                return unknown(self.words, self.paper, at.missing)
+        claim = figure(self.words, Printed(self.mean), differences(more, less))
+        span = paired_interval(more, less)
+        claim = claim._replace(paper=self.paper, low=span.low, high=span.high)
+        if math.isnan(self.low):
+            return claim
+        return claim._replace(verdict=WITHIN if self.low <= claim.ours <= self.high else NO)
+
+
+class Open(NamedTuple):
+    """That the paired interval of a difference contains 0, with any model."""
+
+    words: str
+    paper: str
+    one: At
+    other: At
+
+    @property
+    def kind(self) -> str:
+        return RELATION
+
+    @property
+    def places(self) -> tuple[At, ...]:
+        return self.one, self.other
+
+    def judge(self, logs: Sequence[Any], model: str) -> Claim:
+        (one, _), (other, _) = (at.values(logs) for at in self.places)
+        if not one or not other:
+            missing = (self.other if one else self.one).missing
+            return unknown(self.words, self.paper, missing, RELATION)
+        at = paired_interval(one, other)
+        verdict = WITHIN if at.low <= 0 <= at.high else NO
+        claim = Claim(
+            self.words, self.paper, at.difference, verdict, seeds=at.pairs, low=at.low, high=at.high
+        )
+        return relation(claim)
+
+
+class Same(NamedTuple):
+    """That two numbers are equal in every seed, with any model."""
+
+    words: str
+    paper: str
+    one: At
+    other: At
+
+    @property
+    def kind(self) -> str:
+        return RELATION
+
+    @property
+    def places(self) -> tuple[At, ...]:
+        return self.one, self.other
+
+    def judge(self, logs: Sequence[Any], model: str) -> Claim:
+        (one, _), (other, _) = (at.values(logs) for at in self.places)
+        if not one or not other:
+            missing = (self.other if one else self.one).missing
+            return unknown(self.words, self.paper, missing, RELATION)
+        off = max(map(abs, differences(one, other).values()), default=math.nan)
+        return relation(Claim(self.words, self.paper, off, WITHIN if off == 0 else NO, seeds=len(one)))
+
+
 class Order(NamedTuple):
     """That one number is better than another: more accuracy, less of any other metric."""
 
@@ -89,6 +203,10 @@ class Order(NamedTuple):
     worse: At
 
     @property
+    def kind(self) -> str:
+        return RELATION
+
+    @property
     def places(self) -> tuple[At, ...]:
         return self.better, self.worse
 
@@ -96,10 +214,13 @@ class Order(NamedTuple):
         found = [at.values(logs) for at in self.places]
         for at, (values, _) in zip(self.places, found, strict=True):
             if not values:
-                return unknown(self.words, self.paper, at.missing)
+                return unknown(self.words, self.paper, at.missing, RELATION)
         sign = -1 if self.better.metric == PERCENT else 1  # for `order`, less is better
         a, b = ({seed: sign * value for seed, value in values.items()} for values, _ in found)
         return order(self.words, self.paper, a, b, diverged=sum(lost for _, lost in found))
+
+
+Said = Mean | Gap | Order | Open | Same
 
 
 class ModelStudy(NamedTuple):
@@ -109,7 +230,7 @@ class ModelStudy(NamedTuple):
     title: str
     labels: tuple[str, ...]
     claimed: str
-    claims: tuple[Mean | Order, ...]
+    claims: tuple[Said, ...]
     configs: tuple[str, ...] = ()
     ours: Mapping[str, str] = {}
     command: str = ""  # if not one that runs configs
@@ -118,15 +239,35 @@ class ModelStudy(NamedTuple):
         configs = tuple(f"model/{name}" for name in self.configs)
         command = self.command or f"zocosmo run configs/{configs[0]}.yaml --set problem.model=NAME"
         found = partial(find, self, command)
-        return Item(self.name, self.title, self.labels, self.claimed, found, configs, self.ours, "a model")
+        about = self.name, self.title, self.labels, self.claimed
+        return Item(*about, found, configs, self.ours, needs="a model")
 
 
 def find(study: ModelStudy, command: str, evidence: Evidence) -> Findings:
-    """All claims of a study, with a table if anything was run."""
+    """All claims of a study, with a table and a figure if anything was run."""
     if not evidence.logs:
-        return Findings([unknown(each.words, each.paper, f"run: {command}") for each in study.claims])
+        return Findings([_not_run(study, each, command) for each in study.claims])
     logs = list(evidence.logs.values())
     claims = [each.judge(logs, evidence.model) for each in study.claims]
     rows = [(claim.words, claim.paper, ours_text(claim), claim.verdict) for claim in claims]
     columns = ("claim", "paper, Qwen2-7B", f"ours, {evidence.model}", "verdict")
-    return Findings(claims, [Table(study.name, study.title, columns, rows)])
+    return Findings(claims, [Table(study.name, study.title, columns, rows)], _pictures(study, logs, rows))
+
+
+def _not_run(study: ModelStudy, each: Said, command: str) -> Claim:
+    """What to run, what it needs, and what a small model says of the same ordering."""
+    notes = [f"run: {command}", "needs the weights of Qwen2-7B and the data of the task"]
+    notes += another_model(study.name, each.words)
+    return unknown(each.words, each.paper, "; ".join(notes), each.kind)
+
+
+def _pictures(study: ModelStudy, logs: Sequence[Any], rows: Sequence[Sequence[str]]) -> list[Picture]:
+    """Accuracy against bits per node, one for each config."""
+    said = "; ".join(f"{words}: paper {paper}, ours {ours}" for words, paper, ours, _ in rows)
+    found = []
+    for k, log in enumerate(logs):
+        if PERCENT in log:
+            text = f"Accuracy against bits per node, mean and one standard deviation over seeds. {said}."
+            draw = partial(draw_curves, log, x="bits", metric=PERCENT, budgets=[])
+            found.append(Picture(f"{study.name}-{k + 1}", study.title, text, draw))
+    return found

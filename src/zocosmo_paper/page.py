@@ -15,8 +15,18 @@ from urllib.parse import quote
 
 from zocosmo.errors import InputError
 from zocosmo.log import make_header
-from zocosmo_paper.board import WORST_FIRST, BoardLine, all_claims, board, counts, ours_text
-from zocosmo_paper.claim import VERDICTS
+from zocosmo_paper.board import (
+    WORST_FIRST,
+    BoardLine,
+    all_claims,
+    board,
+    counts,
+    headline_of,
+    number,
+    ours_text,
+)
+from zocosmo_paper.claim import CHECK, STATEMENT, VERDICTS
+from zocosmo_paper.forty import forty
 from zocosmo_paper.item import Item, Picture, Table
 from zocosmo_paper.items import all_items
 from zocosmo_paper.plans import config_text
@@ -33,6 +43,9 @@ MEANINGS = {
     "not run": "something it needs was missing, such as a model",
 }
 TABLES = (".md", ".csv", ".tex")
+BOARD = ("item", "claim", "paper", "ours", "seeds", "diverged", "verdict")
+OURS = "The paper prints no such value: formulas against the ledger, draws against laws, other readings."
+STATED = "Each with what was done: enumerated, an exact recursion, a bound checked, or stated only."
 
 
 def write_page(out: Path, results: Sequence[ItemResult]) -> Path:
@@ -55,6 +68,8 @@ def render(results: Sequence[ItemResult], at: Path) -> str:
         *(f'<li><a href="#{_id(r.item.name)}">{escape(r.item.title)}</a></li>' for r in results),
         "</ul>\n</nav>",
         *(_item(result, at) for result in results),
+        _apart(results, CHECK, "Checks of ours, not counted", OURS),
+        _apart(results, STATEMENT, "Theorems, propositions and lemmas, not counted", STATED),
         _absent(results),
         "</main>",
         _foot(),
@@ -90,9 +105,11 @@ def _summary(results: Sequence[ItemResult]) -> str:
         for v in VERDICTS
         if found[v] or v == "no"
     ]
+    told = headline_of(results)
     return f"""<h1>The paper, rerun</h1>
-<p>{sum(found.values())} claims of the paper, in {len(results)} items, each beside what was found here.
-All verdicts are computed.</p>
+<p id="headline"><b>{escape(told.sentence)}</b> {escape(told.details)}</p>
+<p>{sum(found.values())} lines in {len(results)} items, each beside what was found here.
+All verdicts are computed. Where 40 seeds give another verdict than the paper's number, both stand there.</p>
 <ul class="counts">{"".join(tiles)}</ul>
 <dl class="terms">{"".join(f"<dt>{v}</dt><dd>{MEANINGS[v]}.</dd>" for v in VERDICTS if found[v])}</dl>
 <p>Ours are means ± standard deviations over seeds, or a mean paired difference and its 95 % bootstrap
@@ -100,7 +117,6 @@ interval. Diverged runs are counted on each line and left out of every mean.</p>
 
 
 def _board(results: Sequence[ItemResult]) -> str:
-    names = ("item", "claim", "paper", "ours", "seeds", "diverged", "verdict")
     items = "".join(f'<option value="{escape(r.item.name)}">{escape(r.item.name)}</option>' for r in results)
     boxes = "".join(
         f'<label><input type="checkbox" name="verdict" value="{v}" checked> {v}</label>' for v in VERDICTS
@@ -115,7 +131,7 @@ def _board(results: Sequence[ItemResult]) -> str:
 </form>
 <div class="scroll" tabindex="0" role="region" aria-label="Verdicts, all claims">
 <table class="sortable" id="verdicts">
-<thead><tr>{"".join(f'<th scope="col">{name}</th>' for name in names)}</tr></thead>
+<thead><tr>{"".join(f'<th scope="col">{name}</th>' for name in BOARD)}</tr></thead>
 <tbody>
 {chr(10).join(map(_line, board(results)))}
 </tbody>
@@ -126,25 +142,55 @@ def _board(results: Sequence[ItemResult]) -> str:
 
 def _line(line: BoardLine) -> str:
     claim, name = line.claim, line.result.item.name
-    note = f'<span class="note">{escape(claim.note)}</span>' if claim.note else ""
+    note = _note(claim.note)
+    expected = "" if math.isnan(claim.exact) else _note(f"expected {number(claim.exact, 4)}")
     key = "" if math.isnan(claim.ours) else repr(float(claim.ours))
     verdict = f'<span class="verdict {_css(claim.verdict)}">{SIGNS[claim.verdict]} {claim.verdict}</span>'
+    later = forty(name, claim)
+    turned = "" if later is None or later.verdict == claim.verdict else _note(f"{later.verdict} at 40 seeds")
     cells = [
         f'<th scope="row"><a href="#{_id(name)}">{escape(name)}</a></th>',
         f"<td>{escape(claim.words)}{note}</td>",
         f'<td class="num">{escape(claim.paper)}</td>',
-        f'<td class="num" data-key="{key}">{escape(ours_text(claim))}</td>',
+        f'<td class="num" data-key="{key}">{escape(ours_text(claim))}{expected}</td>',
         f'<td class="num">{claim.seeds or "–"}</td>',
         f'<td class="num">{claim.diverged}</td>',
-        f'<td data-key="{WORST_FIRST.index(claim.verdict)}">{verdict}</td>',
+        f'<td data-key="{WORST_FIRST.index(claim.verdict)}">{verdict}{turned}</td>',
     ]
     return f'<tr data-item="{escape(name)}" data-verdict="{claim.verdict}">{"".join(cells)}</tr>'
+
+
+def _note(text: str) -> str:
+    return f'<span class="note">{escape(text)}</span>' if text else ""
+
+
+def _apart(results: Sequence[ItemResult], kind: str, title: str, about: str) -> str:
+    """Lines that are not counted, in a table of their own; nothing if there are none."""
+    lines = board(results, (kind,))
+    if not lines:
+        return ""
+    rows = "\n".join(map(_line, lines))
+    head = "".join(f'<th scope="col">{name}</th>' for name in BOARD)
+    return f"""<section class="board" aria-labelledby="{kind}s">
+<h2 id="{kind}s">{title}</h2>
+<p>{about}</p>
+<div class="scroll" tabindex="0" role="region" aria-labelledby="{kind}s">
+<table class="sortable">
+<thead><tr>{head}</tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>
+</section>"""
 
 
 def _item(result: ItemResult, at: Path) -> str:
     item, found = result.item, result.findings
     name = _id(item.name)
-    tally = ", ".join(f"{count} {verdict}" for verdict, count in counts(found.claims).items() if count)
+    tally = ", ".join(
+        f"{count} {verdict}" for verdict, count in counts(all_claims([result])).items() if count
+    )
     labels = ", ".join(f"<code>{escape(label)}</code>" for label in item.labels)
     parts = [
         f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(item.title)}</h2>',

@@ -14,12 +14,17 @@ from zocosmo.experiments.run import Progress, run_plan
 from zocosmo.log import make_header
 from zocosmo.report.tables import csv_text
 from zocosmo_paper.claim import Claim
+from zocosmo_paper.forty import forty
+from zocosmo_paper.headline import of_claims
 from zocosmo_paper.item import Evidence, Findings, Item
 from zocosmo_paper.items import all_items
 from zocosmo_paper.plans import load_config
 from zocosmo_paper.write import write_table, write_text
 
-COLUMNS = ("item", "claim", "paper", "ours", "std", "seeds", "diverged", "verdict", "command")
+COLUMNS = (
+    *("item", "kind", "claim", "paper", "ours", "std", "seeds", "diverged", "low", "high", "expected"),
+    *("verdict", "verdict at 40 seeds", "needs", "note", "command"),
+)
 SUFFIXES = (".png", ".svg", ".pdf")
 MODEL = "problem.model="  # the setting that names a model
 
@@ -58,6 +63,13 @@ def pick(names: Sequence[str], *, model: bool = False) -> list[Item]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
+def shown_items(names: Sequence[str], *, model: bool = False) -> list[Item]:
+    """The items of a report: those picked and, with `all`, those that need a model, as not run."""
+    picked = pick(names, model=model)
+    rest = [item for item in all_items().values() if "all" in names and item not in picked]
+    return [*picked, *rest]
+
+
 def reproduce(
     names: Sequence[str],
     out: Path,
@@ -73,8 +85,11 @@ def reproduce(
     `given` are settings for items that need a model, including the model: problem.model=smollm2.
     """
     how = How(seeds, resume, processes, given)
-    results = [_one(item, out / item.name, how, tick) for item in pick(names, model=bool(how.model))]
+    items = shown_items(names, model=bool(how.model))
+    results = [_one(item, out / item.name, how, tick) for item in items]
     write_verdicts(out / "verdicts.csv", results)
+    lines = of_claims((result.item.needs, claim) for result in results for claim in result.findings.claims)
+    write_text(out / "headline.csv", csv_text(lines.rows))
     return results
 
 
@@ -82,7 +97,9 @@ def load_plans(item: Item, how: How) -> dict[str, Plan]:
     """The plans of an item; none if it needs a model and there is none."""
     if item.needs and not how.model:
         return {}
-    return {name: load_config(name, how.seeds, how.given) for name in item.configs}
+    return {
+        name: load_config(name, None if name in item.fixed else how.seeds, how.given) for name in item.configs
+    }
 
 
 def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
@@ -156,9 +173,13 @@ def write_verdicts(to: Path, results: Sequence[ItemResult]) -> None:
 
 
 def verdict_row(result: ItemResult, claim: Claim) -> list[str]:
+    item, later = result.item, forty(result.item.name, claim)
     numbers = [_number(float(value)) for value in (claim.ours, claim.std)]
     counts = [str(claim.seeds or ""), str(claim.diverged)]
-    return [result.item.name, claim.words, claim.paper, *numbers, *counts, claim.verdict, result.command]
+    more = [_number(float(value)) for value in (claim.low, claim.high, claim.exact)]
+    verdicts = [claim.verdict, "" if later is None else later.verdict]
+    about = [item.name, claim.kind, claim.words, claim.paper]
+    return [*about, *numbers, *counts, *more, *verdicts, item.needs, claim.note, result.command]
 
 
 def _number(value: float) -> str:

@@ -52,6 +52,8 @@ SST-2: with it, I beats global support at equal rounds | sst2-i-large | sst2-glo
 SST-2: with it and no guard, 1,540 rounds beat 770 | sst2-i-1540-large | sst2-i-large
 """  # claim, the better run, the worse one; a@b: run a at the last round of b
 
+MODELS = {"SST-2": "SmolLM2-135M-Instruct", "QNLI": "Qwen2.5-Coder-0.5B-Instruct"}
+
 Values = Mapping[str, float]  # by seed
 
 
@@ -126,6 +128,15 @@ class ModelLogs:
             yield claim(words, self.accuracy(run), self.accuracy(run, bits=self.indexed_budget(run)))
         shared = self.accuracy(f"{name}-global{nodes}", bits=float(self.rows(ours)["bits"].max()))
         yield claim(f"{task}: edge-local I beats global support at equal bits", final, shared)
+
+    def saying(self, claim: PairedClaim) -> str:
+        """A claim in a sentence, with the model it is about."""
+        at = claim.interval
+        ends = f"[{100 * at.low:+.2f}, {100 * at.high:+.2f}]".replace("-", "−")
+        points = f"{100 * at.difference:+.2f}".replace("-", "−")
+        task = claim.words.partition(":")[0]
+        told = claim.words.partition(": ")[2].partition(" (the paper")[0]
+        return f"{MODELS[task.split(',')[0]]} on {task}: {told}: {claim.verdict}, {points} points {ends}"
 
     def tables(self) -> str:
         return f"{self._arms_table()}\n\n{self._claims_table()}\n\n{self._guard_line()}\n"

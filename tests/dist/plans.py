@@ -47,7 +47,10 @@ ONE_EACH = [
     {"kind": "tree_sum", **STEP, "perturbations": 3},
     {"kind": "moniqua", **STEP, "theta": 0.5},
 ]
-TO_ALL = [{"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL}]
+TO_ALL = [
+    {"kind": "marina_type", **SPARSE, "period": 2, "beta": 0.5, "codec": ALL},
+    {"kind": "rand_k_average", **SPARSE, "beta": 0.5, "codec": ALL},
+]
 APART = {each["kind"] for each in (*EVERY, *TO_ALL)} | {
     *("mezo", "sparse_mezo", "subzero", "fzoo"),  # these send nothing
 }

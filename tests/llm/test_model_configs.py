@@ -64,8 +64,8 @@ def test_a_config_names_its_command_and_has_the_papers_numbers(path):
     ("name", "graph", "kind", "codec", "rounds"),
     [
         ("qwen_diagnostics", complete(2), "cosmo", "values", {26_214_400: 100}),
-        ("qwen_diagnostics", complete(2), "rand_k", "indexed", {26_214_400: 59}),
-        ("qwen_two_worker_lora", complete(2), "rand_k", "indexed", {26_214_400: 59}),
+        ("qwen_diagnostics", complete(2), "rand_k_average", "indexed", {26_214_400: 59}),
+        ("qwen_two_worker_lora", complete(2), "rand_k_average", "indexed", {26_214_400: 59}),
         ("qwen_edge_local", complete(4), "cosmo", "values", {26_214_400: 33}),
         ("qwen_edge_local", complete(8), "cosmo", "values", {26_214_400: 14}),
         ("qwen_edge_local", ring(8), "cosmo", "values", {26_214_400: 50}),

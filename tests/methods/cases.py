@@ -44,12 +44,13 @@ ASKED = {  # of a node in five rounds, where it is not two a round
     "marina": 2 * 2 + 4 * 8,  # the coins of this seed refresh in round 0 alone
     "fzoo": 5 * (8 + 1),  # one side
 }
+COMPLETE = ("marina_type", "rand_k_average")  # methods of complete graphs
 GRAPHS = {"complete": complete(4), "ring": ring(4), "random": erdos_renyi(6, 0.5, 3)}
 PLACES = [
     (name, graph)
     for name in NAMES
     for graph in GRAPHS
-    if not (name == "marina_type" and graph != "complete")  # refuses all others
+    if not (name in COMPLETE and graph != "complete")  # refuses all others
 ]
 OWN = {  # parameters that others know under the same name, or that must fit the problem
     "marina": {"refresh": 0.25, "directions": 2},

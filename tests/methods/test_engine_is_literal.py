@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from literal import run_literal
-from methods.cases import GRAPHS, METHODS, small
+from methods.cases import COMPLETE, GRAPHS, METHODS, small
 from zocosmo.graphs.graph import complete, grid, ring, star
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.problems.rosenbrock import rosenbrock
@@ -27,6 +27,8 @@ CASES = [
     ("com_dszo", {}),
     ("com_dszo", {"codec": "delta", "q": 3}),
     ("marina_type", {"beta": 0.5}),
+    ("rand_k_average", {"beta": 0.5}),
+    ("rand_k_average", {"codec": "values", "q": 3}),
     ("flood", {}),
     ("tree_sum", {}),
     ("tree_sum", {"bits": 3, "perturbations": 3}),
@@ -88,7 +90,7 @@ def compare(name, changes, graph, *, wire, dtype, problem, rounds=8):
         (name, changes, graph)
         for name, changes in CASES
         for graph in PLACES
-        if name != "marina_type" or graph in ("complete", "two")  # it refuses all others
+        if name not in COMPLETE or graph in ("complete", "two")  # they refuse all others
     ],
 )
 def test_states_bits_and_queries_are_those_of_the_literal_run(name, changes, graph):
@@ -104,7 +106,7 @@ def test_states_bits_and_queries_are_those_of_the_literal_run(name, changes, gra
 )  # fmt: skip
 @pytest.mark.parametrize(("name", "changes"), CASES)
 def test_every_wire_and_state_type_gives_the_literal_bits(name, changes, wire, dtype):
-    graph = complete(4) if name == "marina_type" else GRAPHS["random"]
+    graph = complete(4) if name in COMPLETE else GRAPHS["random"]
     problem = rosenbrock(graph.n, 3, d=7, shift=0.3)
     compare(name, {**changes, "eta": 2.5e-3}, graph, wire=wire, dtype=dtype, problem=problem)
 

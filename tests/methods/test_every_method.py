@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from methods.cases import ASKED, GRAPHS, NAMES, OWN_BILLS, PLACES, TABLE, runs_alone, small, small_run, states
+from methods.cases import (
+    ASKED,
+    COMPLETE,
+    GRAPHS,
+    NAMES,
+    OWN_BILLS,
+    PLACES,
+    TABLE,
+    runs_alone,
+    small,
+    small_run,
+    states,
+)
 from zocosmo.core.price import PRICES
 from zocosmo.core.values import F32
 from zocosmo.errors import InputError
@@ -17,7 +29,7 @@ from zocosmo.sim.engine import Simulation
 @pytest.mark.parametrize(("name", "graph"), PLACES)
 def test_a_run_in_company_is_the_run_alone(name, graph):
     """Seeds, steps, problems and graphs of the others change no bit."""
-    sort = "complete" if name == "marina_type" else graph
+    sort = "complete" if name in COMPLETE else graph
     mine = small_run(name, sort, seed=5)
     others = [small_run(name, sort, seed=s, eta=eta, mu=2.0**-8) for s in (1, 5) for eta in (0.0, 0.125)]
     assert_array_equal(states([others[0], mine, *others[1:]], 7)[1], states([mine], 7)[0])

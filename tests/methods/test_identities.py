@@ -100,7 +100,7 @@ def test_idle_nodes_keep_everything():
         assert_array_equal(m_new[idle], m[idle])
 
 
-@pytest.mark.parametrize("name", ["marina_type", "flood"])
+@pytest.mark.parametrize("name", ["marina_type", "rand_k_average", "flood"])
 def test_replicas_stay_alike_to_the_bit(name):
     x = states([small_run(name, problem=rosenbrock(4, 1, d=6), eta=1e-3)], 12, wire="f16")[0]
     assert_array_equal(x, np.broadcast_to(x[0], x.shape))

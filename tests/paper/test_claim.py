@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zocosmo_paper.claim import Printed, constant, figure, order, rounds_to, unknown
+from zocosmo_paper.claim import (
+    Printed,
+    check,
+    constant,
+    figure,
+    fisher,
+    frequency,
+    order,
+    rounds_to,
+    unknown,
+)
+from zocosmo_paper.headline import of_claims
 
 
 def seeds(*values):
@@ -95,3 +106,43 @@ def test_what_is_no_number_cannot_be_a_printed_one():
 def test_what_was_not_run_says_why():
     found = unknown("x", "95 %", "give a model")
     assert (found.verdict, found.note, math.isnan(found.ours)) == ("not run", "give a model", True)
+
+
+def test_our_std_counts_up_to_the_printed_one():
+    """Off by 1.5. Printed 0 ± 1 over 4, ours ± 4 over 4: with 4 the bound is 4.1, with 1 it is √2."""
+    values = seeds(1.5 - 4, 1.5 - 4, 1.5 + 4, 1.5 + 4)
+    assert figure("x", Printed(0.0, 1.0, 4), values).verdict == "no"
+    assert figure("x", Printed(0.0), values).verdict == "within"
+
+
+def test_an_order_over_few_surviving_pairs_says_so():
+    found = order("a < b", "", seeds(1, 2, 3), seeds(2, 3, 5), of=5)
+    assert found.note == "3 of 3 pairs; rests on 3 of 5 seeds, the others lost a run"
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [((0, 5), "within"), ((2, 40), "within"), ((30, 40), "no")])
+def test_shares_of_runs_are_told_apart_by_an_exact_test(ours, verdict):
+    assert frequency("x", (1, 5), ours).verdict == verdict
+
+
+def test_the_exact_test_is_that_of_scipy():
+    from scipy.stats import fisher_exact
+
+    for k in range(6):
+        for j in range(9):
+            table = [[k, 5 - k], [j, 8 - j]]
+            assert fisher((k, 5), (j, 8)) == pytest.approx(fisher_exact(table).pvalue)
+
+
+def test_what_the_paper_prints_is_counted_and_checks_of_ours_are_not():
+    claims = [
+        constant("a", "1", 1),
+        figure("b", Printed(1.0, 0.1), seeds(9.0, 9.0), ordered=True),
+        order("c", "", seeds(1, 2, 3), seeds(2, 3, 5)),
+        check(constant("d", "1", 2)),
+        unknown("e", "95 %", "give a model"),
+    ]
+    found = of_claims(("a model", claim) for claim in claims)
+    assert found.all == (2, 1, 0, 1, 0)
+    assert found.rows[-1] == ["all", "3", "2", "1", "0", "1", "0"]
+    assert found.sentence.endswith("2 agree, 1 agree in order only, 0 do not; 1 need a 7B model.")

@@ -2,13 +2,20 @@
 
 import csv
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 from browser import browser, opened
 
 from zocosmo_paper import reproduce
-from zocosmo_paper.page import write_page
+from zocosmo_paper.board import headline_of
+from zocosmo_paper.claim import Claim
+from zocosmo_paper.forty import kept
+from zocosmo_paper.item import Findings
+from zocosmo_paper.items import all_items
+from zocosmo_paper.page import render, write_page
+from zocosmo_paper.run import ItemResult
 
 ROOT = Path(__file__).parents[2]
 TIMED = ("serialisation", "two-process-transfer")  # items that measure time, on whatever machine
@@ -29,19 +36,57 @@ def test_the_page_shows_the_verdicts_that_are_kept(script):
 
 
 def test_the_board_counts_every_line_once(script):
-    verdicts = [row["verdict"] for row in script.rows()]
+    """Each row is counted under one verdict or as not counted, and is listed in one table."""
+    found = script.rows()
     total = next(line for line in script.tables().splitlines() if line.startswith("| **all**"))
-    assert sum(int(cell.strip(" *")) for cell in total.split("|")[3:-1]) == len(verdicts)
-    listed = script.tables().split("Every line")[1].count("\n| ") - 2  # heading and rule
-    assert listed == sum(verdict != "within" for verdict in verdicts)
+    assert sum(int(cell.strip(" *")) for cell in total.split("|")[3:-1]) == len(found)
+    parts = script.tables().split("\n### ")
+    lines = {part.splitlines()[0]: part.count("\n| ") - 2 for part in parts[1:]}  # less heading and rule
+    turned = lines.pop("What 40 seeds turn")
+    assert sum(lines.values()) == len(found)
+    assert turned >= 0
 
 
-def test_the_readme_counts_what_the_board_has(script):
-    verdicts = [row["verdict"] for row in script.rows()]
-    within, ordering, no = (verdicts.count(name) for name in ("within", "ordering", "no"))
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"holds {len(verdicts)} claims against reruns" in text
-    assert f"{within} are within, of {ordering} the ordering holds, {no} do not hold" in text
+def test_readme_docs_page_and_csv_have_one_headline(script, tmp_path, monkeypatch):
+    """N, a, b, c and m are counted from the lines, and stand in README, docs, page and CSV."""
+    told = script.told(script.rows())
+    words = " ".join(told.sentence.split())
+    every = told.all
+    numbers = every.total, every.agree, every.order_only, every.no, every.model
+    assert tuple(map(int, re.findall(r"\d+", words.replace("7B", "")))) == numbers
+    for path in (ROOT / "README.md", script.PAGE):
+        text = " ".join(path.read_text(encoding="utf-8").split())
+        assert words in text
+        assert " ".join(told.details.split()) in text
+    kept = list(csv.reader(script.COUNTS.read_text(encoding="utf-8").splitlines()))
+    assert kept == told.rows
+    assert headline_of(as_results(script.rows())).sentence == told.sentence
+    assert words in " ".join(render(as_results(script.rows()), tmp_path).split())
+
+
+def as_results(rows):
+    """The kept lines as results of items, as a page shows them."""
+    items, found = all_items(), {}
+    for row in rows:
+        ours = float(row["ours"] or "nan")
+        claim = Claim(row["claim"], row["paper"], ours, row["verdict"], note=row["note"], kind=row["kind"])
+        found.setdefault(row["item"], []).append(claim)
+    return [ItemResult(items[name], Findings(claims), ROOT, 0.0, "") for name, claims in found.items()]
+
+
+def test_every_ordering_and_figure_has_its_numbers_in_public(script):
+    """Mean, n and, for orderings between runs, the paired interval; a note where a run was lost."""
+    for row in script.rows():
+        if row["kind"] == "ordering" and row["verdict"] in ("ordering", "no") and row["seeds"]:
+            assert row["low"] or (row["expected"] == "" and int(row["seeds"]) < 2), row["claim"]
+            assert row["note"], row["claim"]
+
+
+def test_forty_seeds_speak_to_every_line_that_depends_on_seeds(script):
+    """Stale? python results/reproduction.py --forty"""
+    ran = {item for item, _ in kept()}
+    seeded = {(r["item"], r["claim"]) for r in script.rows() if r["seeds"] and r["kind"] != "statement"}
+    assert {each for each in seeded if each[0] in ran} == set(kept())
 
 
 @pytest.fixture(scope="module")

@@ -227,3 +227,18 @@ def test_without_scripts_the_page_is_complete(chromium, report):
     with opened(chromium, report, java_script_enabled=False) as shown:
         assert not shown.locator("#filter").is_visible()
         assert shown.locator("#verdicts tbody tr").count() == 5
+
+
+def test_a_phone_shows_paper_and_ours_beside_the_claim(chromium, report):
+    with opened(chromium, report, viewport={"width": 390, "height": 844}) as shown:
+        row = shown.locator("#verdicts tbody tr").first
+        boxes = [row.locator(f":scope > :nth-child({k})").bounding_box() for k in (2, 3, 4, 7)]
+        assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+        paper, ours, verdict = boxes[1:]
+        assert paper["x"] + paper["width"] <= ours["x"] + 1
+        assert ours["x"] + ours["width"] <= verdict["x"] + 1
+
+
+def test_the_page_opens_with_the_headline_of_its_lines(report):
+    text = " ".join(report.read_text(encoding="utf-8").split())
+    assert "Of 4 figures and orderings that the paper prints and that can be rerun here, 3 agree" in text

@@ -90,3 +90,35 @@ def test_a_tiny_model_runs_a_study_to_its_verdicts(tmp_path):
     assert math.isfinite(claim.ours)
     assert claim.seeds == 2
     assert result.command.startswith(f"zocosmo reproduce qwen-scheduling --seeds 2 --model {model} --set ")
+
+
+def test_a_printed_difference_is_held_against_its_interval():
+    """Printed −1.08 [−5.85, 3.67] points."""
+    words = "accuracy (points), ZO-COSMO minus seed-aware Rand-k"
+    by = {"ZO-COSMO": 0.66, "seed-aware Rand-k": 0.67}
+    near = found(DIAGNOSTICS, QWEN, lambda method, s: by.get(method, 0.6) + 0.01 * s)[words]
+    far = found(DIAGNOSTICS, QWEN, lambda method, s: 0.8 if method == "ZO-COSMO" else 0.6)[words]
+    assert (near.verdict, far.verdict) == ("within", "no")
+    assert near.ours == pytest.approx(-1.0)
+    assert found(DIAGNOSTICS, "tiny")[words].verdict == "not run"
+
+
+def test_trajectories_that_must_be_equal_are_compared_exactly():
+    words = "both encodings of Rand-k are one trajectory"
+    off = {"seed-aware Rand-k": 1e-9}
+    assert found(DIAGNOSTICS, "tiny")[words].verdict == "within"
+    assert found(DIAGNOSTICS, "tiny", lambda method, s: 0.6 + off.get(method, 0.0))[words].verdict == "no"
+
+
+def test_an_interval_that_spans_zero_is_asked_for():
+    words = "accuracy after 100 rounds does not tell matching from all neighbours"
+    apart = {"matching G": 0.1}
+    mixed = found(SCHEDULING, "tiny", lambda method, s: 0.6 + (s - 2) * 0.01 * (method == "matching G"))
+    assert mixed[words].verdict == "within"
+    assert found(SCHEDULING, "tiny", lambda m, s: 0.6 + 0.01 * s + apart.get(m, 0.0))[words].verdict == "no"
+
+
+def test_what_small_models_say_stands_beside_and_is_marked():
+    claims = found(MATCHING, "")
+    assert "another model, SmolLM2" in claims["S is more accurate than G"].note
+    assert "another model" not in claims["accuracy (%) at 1,540 rounds, G, drop"].note

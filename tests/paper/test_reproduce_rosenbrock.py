@@ -148,9 +148,10 @@ def test_the_gap_is_held_against_its_limit(logs):
     assert [found({DRAWN: log}, find_gap)[words] for log in (near, far)] == ["within", "no"]
 
 
-def test_a_limit_is_kept_below_it_and_up_to_two_standard_errors_above():
+def test_a_limit_is_kept_only_below_it():
+    """1.1 ± 0.42 over two seeds is above 1, by however little of its standard error."""
     assert below("", "1", {"1": 0.2, "2": 0.4}).verdict == "within"
-    assert below("", "1", {"1": 0.8, "2": 1.4}).verdict == "within"
+    assert below("", "1", {"1": 0.8, "2": 1.4}).verdict == "no"
     assert below("", "1", {"1": 1.2, "2": 1.21}).verdict == "no"
 
 
@@ -169,7 +170,7 @@ def test_small_runs_give_the_same_bytes_twice(tmp_path, monkeypatch):
         run.reproduce(["rosenbrock", "gap-0.3"], tmp_path / side, seeds=3)
     files = [path for kind in ("md", "csv", "tex", "svg") for path in (tmp_path / "a").rglob(f"*.{kind}")]
     twins = [tmp_path / "b" / path.relative_to(tmp_path / "a") for path in files]
-    assert len(files) == 3 * 3 + 1 + 1
+    assert len(files) == 3 * 3 + 1 + 2
     assert [path.read_bytes() for path in files] == [path.read_bytes() for path in twins]
 
 
@@ -178,9 +179,12 @@ def test_the_paper_s_seeds_show_what_the_table_has(tmp_path):
     """Nine cells, and the gap; the cells of any degree are not asserted: they depend on five graphs."""
     table, gap = run.reproduce(["rosenbrock", "gap-0.3"], tmp_path)
     board = verdicts(table.findings)
-    assert list(cells(board).values()) == ["within"] * 9
+    assert list(cells(board).values()).count("within") == 8  # of the grid, the indexed control is off
     assert [v for w, v in board.items() if "ends below" in w] == ["ordering"] * 6
-    assert [v for w, v in verdicts(gap.findings).items() if w.endswith("at 0.3 Mbit")] == ["within"] * 4
+    assert [v for w, v in verdicts(gap.findings).items() if w.endswith("at 0.3 Mbit")] == [
+        *["within"] * 3,
+        "no",  # any degree, Com-DSZO: 0.00459 is not below 0.004
+    ]
 
 
 @pytest.mark.slow

@@ -34,7 +34,8 @@ def test_an_item_writes_logs_tables_figures_and_verdicts(tmp_path):
     kinds |= {f"small/curve{suffix}" for suffix in (".png", ".svg", ".pdf")}
     assert (
         set(written(tmp_path))
-        == {"verdicts.csv", "small/tab-small/log.parquet", "small/tab-small/plan.json"} | kinds
+        == {"headline.csv", "verdicts.csv", "small/tab-small/log.parquet", "small/tab-small/plan.json"}
+        | kinds
     )
 
 

@@ -30,6 +30,7 @@ graphs: [{kind: ring, n: 6}, {kind: erdos_renyi, n: 6, p: 0.5}]
 methods:
   - {kind: cosmo, q: 2, eta: 0.016, mu: 1.0e-3, passes: [1, 2]}
   - {kind: cosmo, q: 2, eta: 0.016, mu: 1.0e-3, codec: indexed, label: with indices}
+  - {kind: cosmo, q: 2, eta: 1.0e-3, mu: 1.0e-3, label: a small step}
   - {kind: rand_k, q: 2, eta: 0.004, mu: 1.0e-3}
   - {kind: com_dszo, q: 2, eta: 0.001, mu: 1.0e-3}
   - {kind: dense, eta: 0.001, mu: 1.0e-3}

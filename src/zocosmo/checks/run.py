@@ -8,6 +8,7 @@ from zocosmo.checks.case import Case
 from zocosmo.checks.check import Check
 from zocosmo.checks.difference import BIAS
 from zocosmo.checks.draws import COVERAGE, EDGES, GAP, MARGINALS
+from zocosmo.checks.guarantees import CORE, INVARIANCE, MOMENTUM, STORED
 from zocosmo.checks.measurement import About, Measurement
 from zocosmo.checks.mix import BLOCK, MIXING
 from zocosmo.checks.paths import EXPECTED, STABLE
@@ -27,9 +28,13 @@ CHECKS: tuple[Check, ...] = (
     MIXING,
     BLOCK,
     MOMENTS,
+    INVARIANCE,
+    STORED,
     STEP,
     BIAS,
     CERTIFIED,
+    CORE,
+    MOMENTUM,
     STABLE,
     EXPECTED,
 )

@@ -54,14 +54,17 @@ class Timed(NamedTuple):
     share: int = 1
 
 
-def bench_link(*, d: int = D, q: int = Q, trials: int = TRIALS, repeats: int = REPEATS) -> dict[str, Any]:
-    """Start two processes that time all operations, and return their report."""
+def bench_link(
+    *, d: int = D, q: int = Q, trials: int = TRIALS, repeats: int = REPEATS, one_way: bool = False
+) -> dict[str, Any]:
+    """Start two processes that time all operations, or only the paper's, and return their report."""
     check_size(d, q)
     check_whole("--trials", trials, 1)
     check_whole("--repeats", repeats, 1)
     with tempfile.TemporaryDirectory() as folder:
         to = Path(folder) / "link.json"
-        asked = json.dumps({"d": d, "q": q, "trials": trials, "repeats": repeats})
+        sizes = {"d": d, "q": q, "trials": trials, "repeats": repeats}
+        asked = json.dumps({**sizes, "one_way": True} if one_way else sizes)
         code = launch([sys.executable, "-m", "zocosmo.dist.bench", asked, str(to)], 2)
         if code == 130:
             raise KeyboardInterrupt
@@ -76,7 +79,8 @@ def main(line: Sequence[str]) -> None:
     asked, to = json.loads(line[0]), Path(line[1])
     torch.set_num_threads(1)
     job = join()
-    timed = [*transfers(job, asked["d"], asked["q"]), *exchanges(job, asked["d"], asked["q"])]
+    one_way, timed = asked.pop("one_way", False), transfers(job, asked["d"], asked["q"])
+    timed += [] if one_way else exchanges(job, asked["d"], asked["q"])
     meet = exchange(bare_group(job, "meet"), job, 1)
     seconds = take_turns(timed, trials=asked["trials"], repeats=asked["repeats"], meet=meet)
     if job.rank == 0:

@@ -22,6 +22,7 @@ from zocosmo.methods.mezo import Mezo
 from zocosmo.methods.moniqua import Moniqua
 from zocosmo.methods.perm_k import PermK
 from zocosmo.methods.rand_k import RandK
+from zocosmo.methods.rand_k_average import RandKAverage
 from zocosmo.methods.seedflood import SeedFlood
 from zocosmo.methods.sparse_mezo import SparseMezo
 from zocosmo.methods.subcge import Subcge
@@ -33,6 +34,7 @@ METHODS: _Table[type[Method]] = _Table(
         "cosmo": Cosmo,
         "edge_local": EdgeLocal,
         "rand_k": RandK,
+        "rand_k_average": RandKAverage,
         "dense": Dense,
         "com_dszo": ComDszo,
         "marina_type": MarinaType,
@@ -81,6 +83,7 @@ __all__ = [
     "Moniqua",
     "PermK",
     "RandK",
+    "RandKAverage",
     "SeedFlood",
     "SparseMezo",
     "State",

@@ -7,7 +7,7 @@ import numpy as np
 
 from zocosmo.channel import Channel
 from zocosmo.core.tape import Tape
-from zocosmo.errors import GraphError
+from zocosmo.methods.averaging import check_complete, move_by_mean
 from zocosmo.methods.base import COUNT, Rounds, SharedDraw, Sparse, State, Step, World, shared_directions
 from zocosmo.oracle import Query, estimate
 
@@ -32,9 +32,7 @@ class MarinaType(Sparse):
 
     def check(self, world: World) -> None:
         super().check(world)
-        n = world.graph.n
-        if len(world.graph.edges) != n * (n - 1) // 2:
-            raise GraphError(f"marina_type needs a complete graph, got {world.graph!r}")
+        check_complete(self.kind, world)
 
     def size(self, t: int, d: int) -> int:
         return d if t % self.period == 0 else self.q
@@ -47,9 +45,5 @@ class MarinaType(Sparse):
         slope = yield Query(x, (u,), self.mu)
         m_S = self.blend(u, m, estimate(u, slope))
         h = channel.everyone(m_S, u, draw.everyone, over="links")
-        index, total = np.broadcast_to(draw.everyone.index, h.shape), np.zeros_like(x[..., 0, :])
-        for j in range(h.shape[-2]):  # all nodes add in the same order
-            at = index[..., j, :]
-            np.put_along_axis(total, at, np.take_along_axis(total, at, -1) + h[..., j, :], axis=-1)
-        x -= (self.eta_at(t) / h.shape[-2]) * total[..., None, :]
+        move_by_mean(x, h, draw.everyone, self.eta_at(t))
         return State(x, self.keep(u, m, m_S))

@@ -142,7 +142,10 @@ def expectation(
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One round as a map of moments: curvatures, and averages weighted by the coupling."""
+    """One round as a map of moments: curvatures, and averages weighted by the coupling.
+
+    Arrays with more leading axes are several problems under one law.
+    """
 
     h: Array  # (d, n)
     b: Array  # (d, n)
@@ -163,12 +166,12 @@ class Round:
         x, X, m, C, M = now
         p, h, b, U, s = self.p, self.h, self.b, self.active, self.scale
         a = h * x + b
-        XA = X * h[:, None, :] + x[:, :, None] * b[:, None, :]
-        A = h[:, :, None] * XA + b[:, :, None] * a[:, None, :] + self.noise  # E a aᵀ
-        R = s * s * ((A.sum(axis=0) if total is None else total) - A)  # of r, if shared
+        XA = X * h[..., None, :] + x[..., :, None] * b[..., None, :]
+        A = h[..., :, None] * XA + b[..., :, None] * a[..., None, :] + self.noise  # E a aᵀ
+        R = s * s * ((A.sum(axis=-3, keepdims=True) if total is None else total) - A)  # of r, if shared
         v, XV, V = s * a, s * XA, s * s * A
         if m is not None and C is not None and M is not None:
-            MA = _t(C) * h[:, None, :] + m[:, :, None] * b[:, None, :]
+            MA = _t(C) * h[..., None, :] + m[..., :, None] * b[..., None, :]
             v, XV = v + self.beta * m, XV + self.beta * C
             MV = self.beta * M + s * MA
             V = V + self.beta * (self.beta * M + s * (MA + _t(MA)))
@@ -322,7 +325,7 @@ def _eta(eta: StepSize, t: int) -> Number:
 
 
 def _t(Z: Array) -> Array:
-    return Z.swapaxes(1, 2)
+    return Z.swapaxes(-2, -1)
 
 
 def _doubled(Z: Array) -> Array:
@@ -332,6 +335,5 @@ def _doubled(Z: Array) -> Array:
 
 def _on(average: Array, Z: Array) -> Array:
     """Apply an average, an n² × n² matrix (transposed), to each Z."""
-    d, n, _ = Z.shape
-    found: Array = (Z.reshape(d, n * n) @ average).reshape(d, n, n)
+    found: Array = (Z.reshape(-1, Z.shape[-1] ** 2) @ average).reshape(Z.shape)
     return found

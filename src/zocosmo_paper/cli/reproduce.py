@@ -19,6 +19,7 @@ from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line, op
 from zocosmo.cli.study import say_stopped
 from zocosmo.errors import FolderError, InputError, check_whole
 from zocosmo.files import finite_or_null
+from zocosmo_paper.claim import CHECK, STATEMENT
 
 if TYPE_CHECKING:
     from zocosmo.experiments.run import Progress as Told
@@ -52,7 +53,7 @@ def reproduce_command(
     Example: zocosmo reproduce all
     """
     from zocosmo_paper.page import write_page
-    from zocosmo_paper.run import MODEL, How, pick, reproduce
+    from zocosmo_paper.run import MODEL, How, reproduce, shown_items
 
     if list_:
         _list(as_json)
@@ -60,7 +61,7 @@ def reproduce_command(
     given = [f"{MODEL}{model}"] * bool(model) + list(set_ or ())
     how, names = How(seeds, resume, processes, given), names or []
     _check(names, out, how)
-    items = pick(names, model=bool(model))
+    items = shown_items(names, model=bool(model))
     again = ["zocosmo", "reproduce", *names, *as_line(context, "names", "resume"), "--resume"]
     with progress(items, how) as tick:
         try:
@@ -127,7 +128,7 @@ def _check(names: Sequence[str], out: Path, how: "How") -> None:
 
 def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[str, Any]:
     """All results as plain data."""
-    from zocosmo_paper.board import all_claims, counts
+    from zocosmo_paper.board import all_claims, counts, headline_of
 
     claims = [
         finite_or_null({"item": result.item.name, **claim._asdict()})
@@ -138,13 +139,18 @@ def as_report(results: Sequence["ItemResult"], out: Path, page: Path) -> dict[st
         {"name": r.item.name, "seconds": round(r.seconds, 2), "folder": str(r.folder), "command": r.command}
         for r in results
     ]
-    told = {"counts": counts(all_claims(results)), "page": str(page), "verdicts": str(out / "verdicts.csv")}
+    told = {
+        "headline": headline_of(results).sentence,
+        "counts": counts(all_claims(results)),
+        "page": str(page),
+        "verdicts": str(out / "verdicts.csv"),
+    }
     return {**told, "items": items, "claims": claims}
 
 
 def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
     """Print the board, failures first, then the counts and where the report is."""
-    from zocosmo_paper.board import all_claims, board, counts, ours_text
+    from zocosmo_paper.board import all_claims, board, counts, headline_of, ours_text
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name in ("item", "claim", "paper", "ours", "seeds", "lost", "verdict"):
@@ -158,13 +164,20 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
             numbers = str(claim.seeds or ""), str(claim.diverged or "")
             about = result.item.name, claim.words, claim.paper, ours_text(claim)
             rows.append((*about, *numbers, claim.verdict))
-    many = {} if few else {each.item.name: counts(each.findings.claims)["within"] for each in results}
+    many = {} if few else {each.item.name: counts(all_claims([each]))["within"] for each in results}
     rows += [(name, f"{count} claims", "", "", "", "", "within") for name, count in many.items() if count]
     for *texts, verdict in rows:
         shown.add_row(*map(Text, texts), Text(verdict, style=COLOURS[verdict]))
     output().print(shown)
     for name, note in dict.fromkeys((r.item.name, c.note) for r, c in lines if c.verdict == "not run"):
         print(f"{name}: {note}")
+    told = headline_of(results)
+    print(told.sentence, told.details)
+    rest = {"checks of ours": (CHECK,), "theorems, propositions and lemmas": (STATEMENT,)}
+    for name, kinds in rest.items():
+        if ours := all_claims(results, kinds):
+            tally = ", ".join(f"{count} {verdict}" for verdict, count in counts(ours).items() if count)
+            print(f"Not counted: {len(ours)} {name}: {tally}.")
     print(", ".join(f"{count} {verdict}" for verdict, count in found.items()), f"({len(lines)} claims)")
     print(f"{page}: the report. {out / 'verdicts.csv'}: every line.")
 

@@ -4,10 +4,12 @@ from zocosmo_paper.item import Item
 
 MODULES: tuple[str, ...] = (
     "rosenbrock",
+    "pilot",
     "sweep",
     "stress",
     "locality",
     "constants",
+    "counts",
     "wire",
     "schedules",
     "moments",
@@ -15,6 +17,7 @@ MODULES: tuple[str, ...] = (
     "certificates",
     "extension",
     "residual",
+    "statements",
     "models",
 )
 

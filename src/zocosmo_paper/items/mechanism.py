@@ -13,21 +13,24 @@ from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import complete, ring
 from zocosmo.methods import EdgeLocal, World
 from zocosmo.problems.quadratic import quadratic
-from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, ends_below
+from zocosmo_paper.claim import NO, RELATION, WITHIN, Claim, Printed, check, constant, ends_below
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import Panel, picture
 from zocosmo_paper.items.studies import (
     COUPLINGS,
     GRAPHS,
     SEEDS,
+    UNKNOWN,
     Cells,
     D,
+    Expected,
     N,
     Q,
     Quote,
     Spot,
     Study,
     close,
+    expected_gap,
     run_claims,
     shown,
 )
@@ -52,11 +55,11 @@ FIGURES = (  # fig:corr_objective_practical, and three without a label
 
 
 def find(evidence: Evidence) -> Findings:
-    study = Study.read(evidence, CONFIG, PRINTED)
+    study = Study.read(evidence, CONFIG, PRINTED, COMPARED)
     claims = [
         *study.quoted(),
-        *orderings(study.cells),
-        *closeness(study.cells),
+        *orderings(study.cells, study.exact),
+        *closeness(study.cells, study.exact),
         one_trajectory(study.cells),
         *run_claims(study.log, "288", len(study.seeds)),
         *streams(study.seeds),
@@ -70,19 +73,31 @@ def find(evidence: Evidence) -> Findings:
     return Findings(claims, tables, [one_figure(study.parts, *about) for about in FIGURES])
 
 
-def orderings(cells: Cells) -> Iterator[Claim]:
+COMPARED = tuple(  # cells whose differences are judged
+    Spot(graph, coupling, eta, zeta)
+    for graph, coupling, (eta, zeta) in product(
+        GRAPHS, COUPLINGS, ((PRACTICAL, 0.5), (PRACTICAL, 2.0), (PRACTICAL, 0.0), (CERTIFIED, 0.0))
+    )
+)
+
+
+def orderings(cells: Cells, exact: Expected = UNKNOWN) -> Iterator[Claim]:
     """With unequal linear terms, S and I reach a floor and G does not."""
     paper = "nonzero linear heterogeneity produces a floor for S and I; G keeps the cancellation"
     for graph, zeta, other in product(GRAPHS, (0.5, 2.0), "SI"):
-        low, high = (cells[Spot(graph, coupling, PRACTICAL, zeta)] for coupling in ("G", other))
-        yield ends_below(f"G below {other}: {graph}, zeta {zeta:g}, eta 0.004", paper, low, high)
+        spots = [Spot(graph, coupling, PRACTICAL, zeta) for coupling in ("G", other)]
+        words = f"G below {other}: {graph}, zeta {zeta:g}, eta 0.004"
+        claim = ends_below(words, paper, *(cells[spot] for spot in spots))
+        yield claim._replace(exact=expected_gap(exact, *spots))
 
 
-def closeness(cells: Cells) -> Iterator[Claim]:
+def closeness(cells: Cells, exact: Expected = UNKNOWN) -> Iterator[Claim]:
     paper = "at zero heterogeneity the final means are close"
     for eta, graph, other in product((PRACTICAL, CERTIFIED), GRAPHS, "SI"):
-        pair = (cells[Spot(graph, coupling, eta, 0.0)] for coupling in (other, "G"))
-        yield close(f"{other} close to G: {graph}, zeta 0, eta {eta:g}", paper, *pair)
+        spots = [Spot(graph, coupling, eta, 0.0) for coupling in (other, "G")]
+        words = f"{other} close to G: {graph}, zeta 0, eta {eta:g}"
+        claim = close(words, paper, *(cells[spot] for spot in spots))
+        yield claim._replace(exact=expected_gap(exact, *spots))
 
 
 def one_trajectory(cells: Cells) -> Claim:
@@ -94,7 +109,8 @@ def one_trajectory(cells: Cells) -> Claim:
         worst = max(worst, *(abs(other[seed] / first[seed] - 1) for seed in first))
     paper = "the G average trajectory is identical across heterogeneity levels and topologies"
     note = f"within up to {SAME:g}: two queries round"
-    return Claim(words, paper, worst, WITHIN if worst <= SAME else NO, seeds=len(first), note=note)
+    verdict = WITHIN if worst <= SAME else NO
+    return Claim(words, paper, worst, verdict, seeds=len(first), note=note, kind=RELATION)
 
 
 def streams(seeds: list[int]) -> list[Claim]:
@@ -114,7 +130,7 @@ def streams(seeds: list[int]) -> list[Claim]:
     note = f"{total:,} rounds looked at"
     shares = [(f"rounds with the same {what}", Fraction(k, total)) for what, k in same.items()]
     shares.append(("seeds with the same noise, whatever omega and zeta", same_noise(seeds)))
-    return [constant(words, "100%", share, note=note) for words, share in shares]
+    return [check(constant(words, "100%", share, "the same", note)) for words, share in shares]
 
 
 def _alike(a: Any, b: Any) -> NDArray[np.bool_]:

@@ -3,14 +3,16 @@
 from functools import partial
 
 from zocosmo_paper.item import Item
-from zocosmo_paper.model import At, Mean, ModelStudy, Order
+from zocosmo_paper.model import At, Gap, Mean, ModelStudy, Open, Order, Same
 
 SHORT, LONG = 26_214_400, 403_701_760  # bits per node: 100 and 1,540 rounds of 8,192 values in 32 bits
 COSMO, EXPLICIT, AWARE = "ZO-COSMO", "explicit-index Rand-k", "seed-aware Rand-k"
+DENSE = "dense ZO-DSGD"
 RAND, MARINA, FIRST = "indexed Rand-k", "ZO-MARINA-type", "matched first step"
 ALL, MATCHED = "all-neighbour", "matching G"
 DROP = "edge_local decay=drop(at=100, by=0.1) coupling="
 VALUES, INDEXED = "edge_local coupling=", "edge_local indexed coupling="
+NAN = float("nan")  # not printed
 OURS = {
     "loss of the queries": "over the vocabulary: the printed ones are too large for a choice of two labels",
     "seeds, prompts, start of the adapters": "ours, since none is printed",
@@ -39,6 +41,22 @@ DIAGNOSTICS = ModelStudy(
         Order(
             "values alone beat explicit indices", "+3.65 [0.49, 6.86] points", short(COSMO), short(EXPLICIT)
         ),
+        Order(
+            "ZO-COSMO has less query loss than explicit-index Rand-k",
+            "0.182 [0.093, 0.273] less",
+            short(COSMO, "local"),
+            short(EXPLICIT, "local"),
+        ),
+        Gap(
+            "accuracy (points), ZO-COSMO minus seed-aware Rand-k",
+            -1.08,
+            -5.85,
+            3.67,
+            short(COSMO),
+            short(AWARE),
+        ),
+        Mean("accuracy (%) before training, where ZO-MARINA-type stays", 60.79, NAN, two(COSMO, round=0), 10),
+        Same("both encodings of Rand-k are one trajectory", "identical", two(EXPLICIT), two(AWARE)),
         Order(
             "ZO-COSMO has less query loss than seed-aware Rand-k",
             "0.091 [0.006, 0.175] less",
@@ -78,6 +96,17 @@ LORA = ModelStudy(
         Mean("query loss at 100 rounds, indexed Rand-k", 0.725, 0.060, two(RAND, "local")),
         Mean("query loss at 100 rounds, ZO-MARINA-type", 0.976, 0.301, two(MARINA, "local")),
         Mean("accuracy (%) at 26.214 Mbit, indexed Rand-k", 94.56, 0.75, short(RAND)),
+        Mean("query loss at 26.214 Mbit, indexed Rand-k", 0.843, 0.065, short(RAND, "local")),
+        Mean("training loss reached, ZO-COSMO", 2.12, NAN, two(COSMO, "local"), 1),
+        Mean("training loss reached, dense ZO-DSGD", 11.46, NAN, two(DENSE, "local"), 1),
+        Order(
+            "ZO-COSMO reaches less training loss than dense ZO-DSGD",
+            "2.12 against 11.46",
+            two(COSMO, "local"),
+            two(DENSE, "local"),
+        ),
+        Mean("largest difference between the two replicas, ZO-COSMO", 0.0, NAN, two(COSMO, "disagreement")),
+        Mean("largest difference between the two replicas, Rand-k", 0.0, NAN, two(RAND, "disagreement")),
         Order(
             "ZO-COSMO has less query loss than indexed Rand-k at 26.214 Mbit",
             "0.741 ± 0.165 against 0.843 ± 0.065",
@@ -153,6 +182,35 @@ EDGE_LOCAL = ModelStudy(
                 ("ring n=8", "objective", "NLL 0.0291 [0.0238, 0.0343] less"),
             )
         ),
+        Gap(  # of the other three graphs there are orderings above
+            "accuracy (points), edge-local minus global support, complete n=4",
+            1.05,
+            -2.00,
+            4.10,
+            At("complete n=4", "edge-local", bits=SHORT),
+            At("complete n=4", "global", bits=SHORT),
+        ),
+        Gap(
+            "accuracy (points) after 100 rounds, edge-local minus global support, ring n=8",
+            1.08,
+            0.07,
+            2.07,
+            At("ring n=8", "edge-local", round=100),
+            At("ring n=8", "global", round=100),
+        ),
+        *(
+            Open(
+                f"{metric} after 100 rounds does not tell edge-local from global support, {graph}",
+                "the interval spans zero",
+                At(graph, "edge-local", metric, round=100),
+                At(graph, "global", metric, round=100),
+            )
+            for metric, graphs in (
+                ("accuracy", ("complete n=4", "complete n=8", "ring n=4")),
+                ("objective", ("complete n=4", "complete n=8", "ring n=4", "ring n=8")),
+            )
+            for graph in graphs
+        ),
     ),
     ("qwen_edge_local",),
     OURS,
@@ -173,6 +231,23 @@ SCHEDULING = ModelStudy(
             ring_short(MATCHED, "objective"),
             ring_short(ALL, "objective"),
         ),
+        Gap(
+            "accuracy (points), matching minus all neighbours",
+            4.40,
+            -0.01,
+            9.42,
+            ring_short(MATCHED),
+            ring_short(ALL),
+        ),
+        *(
+            Open(
+                f"{metric} after 100 rounds does not tell matching from all neighbours",
+                "the interval spans zero",
+                ring(MATCHED, metric, round=100),
+                ring(ALL, metric, round=100),
+            )
+            for metric in ("accuracy", "objective")
+        ),
     ),
     ("qwen_long_correlation",),
     OURS,
@@ -192,6 +267,33 @@ MATCHING = ModelStudy(
         Mean("accuracy (%) at 1,540 rounds, G, constant", 50.12, 0.69, late("G", step=VALUES)),
         Mean("accuracy (%) at 1,540 rounds, S, constant", 49.72, 0.23, late("S", step=VALUES)),
         Mean("accuracy (%) at 1,540 rounds, I, constant", 50.00, 0.96, late("I", step=VALUES)),
+        *(
+            Mean(f"RMS disagreement at 1,540 rounds, {coupling}, drop", mean, NAN, late(coupling, "rms"))
+            for coupling, mean in (("G", 0.00826), ("S", 0.00804), ("I", 0.00728))
+        ),
+        *(
+            Gap(f"accuracy (points), drop minus constant, {c}", mean, NAN, NAN, late(c), late(c, step=VALUES))
+            for c, mean in (("G", 23.95), ("S", 28.10), ("I", 25.96))
+        ),
+        *(
+            Order(
+                f"1,540 rounds leave less disagreement than 100, {coupling}",
+                "lower",
+                late(coupling, "disagreement"),
+                late(coupling, "disagreement", rounds=100),
+            )
+            for coupling in "GSI"
+        ),
+        *(
+            Same(
+                f"NLL at round 100 is that of the constant step, {coupling}",
+                "exactly",
+                late(coupling, "objective", rounds=100),
+                late(coupling, "objective", step=VALUES, rounds=100),
+            )
+            for coupling in "GSI"
+        ),
+        Gap("accuracy (points), I minus S", -1.86, -5.39, 2.21, late("I"), late("S")),
         Order("1,540 rounds beat 100, G", "+9.49 [6.79, 11.84] points", late("G"), late("G", rounds=100)),
         Order("1,540 rounds beat 100, S", "+12.56 [7.56, 17.08] points", late("S"), late("S", rounds=100)),
         Order("1,540 rounds beat 100, I", "+12.38 [7.87, 16.89] points", late("I"), late("I", rounds=100)),
@@ -226,6 +328,26 @@ REENCODING = ModelStudy(
             ring_long(f"{VALUES}I"),
             ring_long(f"{INDEXED}I"),
         ),
+        *(
+            Gap(
+                f"accuracy (points), values minus indices, {c}",
+                mean,
+                low,
+                high,
+                ring_long(f"{VALUES}{c}"),
+                ring_long(f"{INDEXED}{c}"),
+            )
+            for c, mean, low, high in (("G", 5.26, -0.05, 10.57), ("S", 5.11, -1.27, 12.66))
+        ),
+        *(
+            Open(
+                f"NLL does not tell values from indices, {coupling}",
+                "the interval spans zero",
+                ring_long(f"{VALUES}{coupling}", "objective"),
+                ring_long(f"{INDEXED}{coupling}", "objective"),
+            )
+            for coupling in "GSI"
+        ),
     ),
     ("qwen_reencoding",),
     OURS,
@@ -237,6 +359,8 @@ FULL = ModelStudy(
     "200 sparse rounds over all weights but embeddings and head keep, and slightly raise, the accuracy.",
     (
         Mean("accuracy (%) after 200 rounds", 95.03, 0.13, two("cosmo", round=200), 3),
+        Mean("accuracy (%) before training", 94.84, NAN, two("cosmo", round=0), 3),
+        Mean("accuracy (%) after 20 rounds of a large step", 51.95, NAN, two("large step", round=20), 1),
         Order("200 rounds beat none", "94.84 → 95.03 ± 0.13", two("cosmo", round=200), two("cosmo", round=0)),
     ),
     ("qwen_indexed_sparse",),

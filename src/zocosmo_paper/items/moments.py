@@ -14,7 +14,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.problems.draws import normals, private
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo.theory.moments import coupling_moments, crossover
-from zocosmo_paper.claim import Claim, constant, order
+from zocosmo_paper.claim import Claim, check, constant, order
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import LOOKS
 from zocosmo_paper.items.studies import COUPLINGS, SEEDS, Array, D, N, Q, text
@@ -125,7 +125,7 @@ def measured(found: dict[MomentKey, Drawn]) -> Claim:
     off = f"{far[which, coupling, level]:.2g} standard errors"
     note = f"farthest: {which} of {coupling} at H2 = {level}, {off}"
     claim = constant(words, str(len(found)), sum(each <= FAR for each in far.values()), note=note)
-    return claim._replace(seeds=len(found["V", "G", 0].draws))
+    return check(claim._replace(seeds=len(found["V", "G", 0].draws)))
 
 
 def orderings(found: dict[MomentKey, Drawn]) -> list[Claim]:
@@ -135,7 +135,9 @@ def orderings(found: dict[MomentKey, Drawn]) -> list[Claim]:
     for which, level, names in (("V", 0, "ISG"), ("V", 15, "GSI"), ("U", 0, "GSI"), ("U", 15, "ISG")):
         for lower, higher in pairwise(names):
             less, more = (found[which, name, level].by_seed for name in (lower, higher))
-            claims.append(order(f"{which} of {lower} below {higher} at H2 = {level}", paper, less, more))
+            claim = order(f"{which} of {lower} below {higher} at H2 = {level}", paper, less, more)
+            gap = exact(which, lower, level) - exact(which, higher, level)
+            claims.append(claim._replace(exact=float(gap)))
     return claims
 
 

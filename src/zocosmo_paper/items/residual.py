@@ -9,7 +9,7 @@ import pandas as pd
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import run_plan
 from zocosmo.sim import Checkpoint, Run, Simulation
-from zocosmo_paper.claim import Claim, constant
+from zocosmo_paper.claim import Claim, check, constant, relation
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.items.studies import COUPLINGS, GRAPHS, Array
 from zocosmo_paper.plans import load_config
@@ -83,9 +83,9 @@ def claims(log: pd.DataFrame, seen: pd.DataFrame) -> list[Claim]:
     unequal = "states at which the mean slope is not that of the average plus the residual"
     wrong, largest = int((seen["identity"] > ROUNDING).sum()), seen["identity"].max()
     return [
-        constant(looked, f"{len(log)}", len(logged), note="same F to the last bit"),
-        constant(above, "0", int((~holds(seen)).sum()), f"0: {exact}", note),
-        constant(unequal, "0", wrong, note=f"largest relative difference {largest:.2g}"),
+        check(constant(looked, f"{len(log)}", len(logged), "all that are logged", "same F to the last bit")),
+        relation(constant(above, "0", int((~holds(seen)).sum()), exact, note)),
+        check(constant(unequal, "0", wrong, note=f"largest relative difference {largest:.2g}")),
     ]
 
 

@@ -17,7 +17,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import ring
 from zocosmo.graphs.matching import Alternating
 from zocosmo.theory import coverage
-from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, constant, figure, rounds_to
+from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, check, constant, figure, rounds_to, std_of
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 
 LORA, Q = 2_523_136, 8192
@@ -59,7 +59,7 @@ def watch_epochs(d: int, q: int, epochs: int) -> Epochs:
 
 
 def find_balanced(evidence: Evidence) -> Findings:
-    claims: list[Claim] = []
+    claims: list[Claim] = []  # of the paper's formulas; it prints none of these numbers
     lines = []
     for (d, q), epochs in SIZES.items():
         found, K = watch_epochs(d, q, epochs), coverage.epoch_length(d, q)
@@ -74,7 +74,8 @@ def find_balanced(evidence: Evidence) -> Findings:
         lines.append([*counts, f"{bound} / {found.longest}", f"{K} / {float(found.mean):g}"])
     columns = ["d", "q", "K", "epochs", "missed", "twice", "longest gap, 2K − 1 / ours", "mean gap, K / ours"]
     notes = "Every coordinate of every epoch, drawn by the tape of seed 1."
-    return Findings(claims, [Table("balanced-schedule", "Balanced public schedule", columns, lines, notes)])
+    table = Table("balanced-schedule", "Balanced public schedule", columns, lines, notes)
+    return Findings([check(claim) for claim in claims], [table])
 
 
 def _gap(words: str, bound: int, longest: int) -> Claim:
@@ -129,7 +130,7 @@ def _exact() -> list[Claim]:
         constant("exposure of the quadratic study", "200", coverage.exposure(**STUDY)),
         constant("chance of a visit in 100 rounds", "0.278", short),
         constant("queries of a node in 1540 rounds", "3080", 2 * LONG),
-        _in_range("expected coverage after 1540 rounds", share),
+        check(_in_range("expected coverage after 1540 rounds", share)),
     ]
 
 
@@ -137,10 +138,11 @@ def _drawn(arm: str, visits: Visits) -> Iterator[Claim]:
     """Drawn coverage: the mean over seeds against the paper's range, and against the law."""
     mean, spread = _mean(visits.long), coverage.coverage_deviation(LORA, Q, LONG)
     law = Printed(coverage.expected_coverage_float(LORA, Q, LONG), spread, len(visits.long))
-    yield _in_range(f"{arm}: coverage drawn, mean over {len(visits.long)} seeds", mean)
+    claim = _in_range(f"{arm}: coverage drawn, mean over seeds", mean)
+    yield claim._replace(std=std_of(visits.long.values()), seeds=len(visits.long), exact=law.mean)
     against = figure(f"{arm}: coverage drawn, against its law", law, visits.long)
-    yield against._replace(paper=f"{100 * law.mean:.4f} ± {100 * spread:.4f}% (exact)")
-    yield constant(f"{arm}: coverage drawn after 100 rounds", "0.278", _mean(visits.short))
+    yield check(against._replace(paper=f"{100 * law.mean:.4f} ± {100 * spread:.4f}% (exact)"))
+    yield check(constant(f"{arm}: coverage drawn after 100 rounds", "0.278", _mean(visits.short)))
 
 
 def _mean(shares: dict[str, float]) -> float:

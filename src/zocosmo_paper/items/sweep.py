@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zocosmo.report.budget import Cell, cell
-from zocosmo_paper.claim import ORDERING, WITHIN, Claim, constant, differences, ends_below, order
+from zocosmo_paper.claim import ORDERING, WITHIN, Claim, check, constant, differences, ends_below, order
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.items.rosenbrock import (
     CHOICES,
@@ -64,10 +64,10 @@ def find(evidence: Evidence) -> Findings:
     ]
     hits = sum(_cell(free, key).verdict == WITHIN for key in free)
     words = "cells that are within where any connected graph counts, as the text has it"
-    claims.append(constant(words, str(len(free)), hits))
+    claims.append(check(constant(words, str(len(free)), hits, f"{len(free)}, if it were so")))
     at_the_end = [gaps(free, q, "3") for q in SATURATED]  # with any degree: it does not matter by then
     words = "Rand-k is better at saturation: mean over q = 1 and q = 2 at 3 Mbit"
-    claims += [*orders.values(), pooled(words, "lower for both", at_the_end)]
+    claims += [*orders.values(), check(pooled(words, "lower for both", at_the_end))]
     for q in LARGE if draws.inside else ():
         words = f"the gap at 1 Mbit is larger for q = {q} than for q = 1"
         claims.append(order(words, "clearer", gaps(inside, 1, "1"), gaps(inside, q, "1")))

@@ -17,13 +17,13 @@ from zocosmo.core.support import draw_support
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import F32
 from zocosmo.errors import InputError
-from zocosmo_paper.claim import NO, ORDERING, Claim, constant, unknown
+from zocosmo_paper.claim import CONSTANT, NO, ORDERING, Claim, constant, unknown
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.write import write_table
 
 Q = 8192
 TRIALS, REPEATS = 15, 40  # of encoding and decoding
-SENT_TRIALS, SENT_REPEATS = 7, 40  # of messages between processes; the paper: 31 and 300
+SENT_TRIALS, SENT_REPEATS = 31, 300  # of messages between processes, as in the paper
 OTHERS = "Times of this run: another run gives others."
 
 
@@ -118,6 +118,7 @@ TRANSFERS = {
 }
 UNITS = {"KiB": 2**10, "MiB": 2**20}
 MORE_BITS = "308"  # "The dense refresh carries 308× as many bits"
+DOUBLE = "indexed messages take longer than values, and less than twice as long"
 LONGER = f"dense messages take longer than values, and less than {MORE_BITS} times as long"
 SIZES = {f"{row.words}: payload, {row.unit}": row.payload for row in TRANSFERS.values()} | {
     "dense against values, payload": MORE_BITS
@@ -129,11 +130,13 @@ def find_transfer(evidence: Evidence) -> Findings:
         found = {row["name"]: row for row in _measure()["rows"]}
     except (InputError, ModuleNotFoundError) as error:
         why = f"two processes over Gloo need torch and a loopback: {error}"
-        return Findings([unknown(*said, why) for said in (*SIZES.items(), (LONGER, "21.16×"))])
+        absent = [unknown(*said, why, CONSTANT) for said in SIZES.items()]
+        return Findings([*absent, unknown(DOUBLE, "1.28×", why), unknown(LONGER, "21.16×", why)])
     sent = {name: found[name]["bytes"] / UNITS[row.unit] for name, row in TRANSFERS.items()}
     sizes = [*sent.values(), found["dense"]["bytes"] / found["values"]["bytes"]]
     claims = [constant(*said, size) for said, size in zip(SIZES.items(), sizes, strict=True)]
     ratio = {name: found[name]["median_us"] / found["values"]["median_us"] for name in TRANSFERS}
+    claims.append(slower(DOUBLE, "1.28", ratio["indexed"], most=2.0))
     claims.append(slower(LONGER, "21.16", ratio["dense"], most=float(MORE_BITS)))
     times = [
         [row.words, row.median, f"{found[k]['median_us']:.1f} µs", f"{row.ratio}×", f"{ratio[k]:.2f}×"]
@@ -159,7 +162,7 @@ def _measure() -> dict[str, Any]:
     """Time messages between two processes; torch is imported only here."""
     from zocosmo.dist.bench import bench_link
 
-    return bench_link(trials=SENT_TRIALS, repeats=SENT_REPEATS)
+    return bench_link(trials=SENT_TRIALS, repeats=SENT_REPEATS, one_way=True)
 
 
 ITEMS: Sequence[Item] = [
@@ -183,8 +186,8 @@ ITEMS: Sequence[Item] = [
         "one of 308 times the bits 21.16 times as long.",
         find_transfer,
         ours={
-            "trials": f"{SENT_TRIALS} of {SENT_REPEATS} messages; zocosmo bench-link does 31 of 300",
-            "times": "1.28× is less than what a busy machine adds, so it is shown in times.md and not judged",
+            "times": "only their order is judged; a busy machine may add more than the printed 1.28×, so the "
+            "order of values and indices may turn from run to run",
         },
     ),
 ]

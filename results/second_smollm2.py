@@ -7,7 +7,7 @@ python results/second_smollm2.py
 The first two lines make results/second-smollm2/batch16.csv, a row for each seed; the last prints a table of
 all studies there. The configs of the other studies are beside their CSV files. Those called pilot-… chose the
 settings, on seeds of their own but on the same validation rows. All were run on one NVIDIA H200, with torch
-2.11 and transformers 5.17.
+2.11 and transformers 5.17, when the scale of a link still followed ŷ_j − x_i and not ŷ_j − y_i.
 """
 
 import argparse

@@ -39,7 +39,8 @@ def table() -> str:
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["method"]: row for row in csv.DictReader(file) if not row["method"].startswith("#")}
+        rows = [row for row in csv.DictReader(file) if not row["method"].startswith("#")]
+    return {row["method"].removesuffix(" ‡"): row for row in rows}  # at an end of the steps that were tried
 
 
 def _short(cell: str) -> str:

@@ -38,7 +38,7 @@ def test_all_constants_but_the_misprints_are_right():
         ("full model: entropy bound at d = 6,525,621,760", "≥ 434.6K"),
     }
     assert {c.verdict for c in found} == {"within", "no"}
-    assert len(found) == 12 + 10 + 12 + 14 + 4
+    assert len(found) == 12 + 10 + 13 + 14 + 4
 
 
 def test_the_rounded_dimensions_explain_all_three_misprints(monkeypatch):

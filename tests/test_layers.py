@@ -13,6 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     "_version",
     "errors",
+    "extras",
+    "words",
     "entries",
     "files",
     "theory",

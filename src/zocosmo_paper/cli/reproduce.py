@@ -19,6 +19,7 @@ from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line, op
 from zocosmo.cli.study import say_stopped
 from zocosmo.errors import FolderError, InputError, check_whole
 from zocosmo.files import finite_or_null
+from zocosmo.words import counted
 from zocosmo_paper.claim import CHECK, STATEMENT
 
 if TYPE_CHECKING:
@@ -165,7 +166,9 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
             about = result.item.name, claim.words, claim.paper, ours_text(claim)
             rows.append((*about, *numbers, claim.verdict))
     many = {} if few else {each.item.name: counts(all_claims([each]))["within"] for each in results}
-    rows += [(name, f"{count} claims", "", "", "", "", "within") for name, count in many.items() if count]
+    rows += [
+        (name, counted(count, "claim"), "", "", "", "", "within") for name, count in many.items() if count
+    ]
     for *texts, verdict in rows:
         shown.add_row(*map(Text, texts), Text(verdict, style=COLOURS[verdict]))
     output().print(shown)
@@ -178,7 +181,10 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
         if ours := all_claims(results, kinds):
             tally = ", ".join(f"{count} {verdict}" for verdict, count in counts(ours).items() if count)
             print(f"Not counted: {len(ours)} {name}: {tally}.")
-    print(", ".join(f"{count} {verdict}" for verdict, count in found.items()), f"({len(lines)} claims)")
+    print(
+        ", ".join(f"{count} {verdict}" for verdict, count in found.items()),
+        f"({counted(len(lines), 'claim')})",
+    )
     print(f"{page}: the report. {out / 'verdicts.csv'}: every line.")
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zocosmo.cli.common import app
+from zocosmo.cli.common import app, say
 from zocosmo.cli.options import RUNS, ConfigArgument, OutOption, ReplaceOption, SetOption, as_line, option
 from zocosmo.cli.study import progress, say_stopped
-from zocosmo.errors import InputError, WorkerKilled, check_known, check_whole
+from zocosmo.errors import WorkerKilled, check_known, check_whole
+from zocosmo.extras import missing
 
 if TYPE_CHECKING:
     from zocosmo.compare.tables import ContestResult
@@ -35,19 +36,22 @@ def compare_command(
 
     Writes tables, settings.csv and field.png into the folder. If stopped, run it again to continue.
 
-    Example: zocosmo compare configs/field.yaml
+    \b
+    Example: zocosmo example demo-second > demo.yaml && zocosmo compare demo.yaml --brief
+    The whole field, in about 11 minutes: zocosmo example field > field.yaml && zocosmo compare field.yaml
     """
     from zocosmo.compare import compare, load_comparison
     from zocosmo.report.tables import FORMATS
 
     check_known("format", fmt, FORMATS)
     check_whole("--processes", processes, 1)
-    if find_spec("matplotlib") is None:
-        raise InputError("figures need matplotlib; install it with: pip install 'zocosmo[plot]'")
+    drawn = find_spec("matplotlib") is not None
     comparison = load_comparison(config, set_)
     folder = RUNS / comparison.name if out is None else out
     try:
-        results = compare(comparison, folder, processes=processes, replace_old=replace, watched=progress)
+        results = compare(
+            comparison, folder, processes=processes, replace_old=replace, watched=progress, figures=drawn
+        )
     except KeyboardInterrupt:
         say_stopped(["zocosmo", "compare", *as_line(context, "replace")])
         raise
@@ -56,6 +60,8 @@ def compare_command(
             "a process was killed, perhaps for lack of memory; run this again with fewer --processes"
         ) from None
     show(results, folder, fmt, settings=settings, brief=brief)
+    if not drawn:
+        say(f"no figures were drawn: {missing('a figure', 'matplotlib')}")
 
 
 def show(
@@ -70,4 +76,5 @@ def show(
             if settings or name != "settings":
                 print(render_grid(grid, fmt))
     print(render_grid(winners(results), fmt))
-    print(f"{folder}: tables of each problem, winners.md, settings.csv, cells.csv, {', '.join(FIGURES)}")
+    drawn = [name for name in FIGURES if (folder / name).exists()]
+    print(f"{folder}: {', '.join(['tables of each problem, winners.md, settings.csv, cells.csv', *drawn])}")

@@ -21,7 +21,8 @@ app = App(add_completion=False, context_settings=HELP, pretty_exceptions_enable=
 def run(options: ProcessOptions) -> None:
     """Run every trial of a config across processes, and write the log that zocosmo run would write.
 
-    Example: torchrun --nproc-per-node 4 -m zocosmo.dist configs/runtime.yaml --out runs/runtime
+    \b
+    Example: zocosmo example runtime > r.yaml && torchrun --nproc-per-node 4 -m zocosmo.dist r.yaml
     """
     key = None if options.key_file is None else read_key(options.key_file)
     plan = options.plan()

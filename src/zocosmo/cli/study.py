@@ -36,7 +36,7 @@ def run(
 ) -> None:
     """Run every trial of a config and write one log.
 
-    Example: zocosmo run configs/rosenbrock.yaml
+    Example: zocosmo example > first.yaml && zocosmo run first.yaml
     """
     from zocosmo.experiments.run import run_plan
     from zocosmo.log import logs_in
@@ -99,7 +99,8 @@ def table(
 ) -> None:
     """Print mean ± std over seeds at each budget, one row per method.
 
-    Example: zocosmo table configs/rosenbrock.yaml --bits 100000 --rounds
+    \b
+    Example: zocosmo example > first.yaml && zocosmo run first.yaml && zocosmo table first.yaml --rounds
     """
     from zocosmo.report.budget import cells
     from zocosmo.report.tables import FORMATS, render_cells, render_contrasts, rich_cells
@@ -130,7 +131,8 @@ def figure(
 ) -> None:
     """Draw a metric against bits or rounds: a panel per graph, a line per method, a band over seeds.
 
-    Example: zocosmo figure configs/rosenbrock.yaml --to rosenbrock.png --to rosenbrock.svg
+    \b
+    Example: zocosmo example > first.yaml && zocosmo run first.yaml && zocosmo figure first.yaml --to f.png
     """
     from zocosmo.report.curves import figure as draw
     from zocosmo.report.figures import check_figure

@@ -45,6 +45,7 @@ def compare(
     processes: int = 1,
     replace_old: bool = False,
     watched: Watched = lambda plan: nullcontext(),
+    figures: bool = True,
 ) -> list[ContestResult]:
     """Run what is missing, choose settings, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(contest.pilot_seeds) for contest in comparison.contests]
@@ -59,7 +60,7 @@ def compare(
     for contest, plan in pairs:
         _make_ready(out / contest.name, plan, replace_old)
     results = [_contest(contest, plan, out / contest.name, run) for contest, plan in pairs]
-    write_all(results, out)
+    write_all(results, out, FIGURES if figures else ())
     return results
 
 
@@ -121,7 +122,7 @@ def winners(results: Sequence[ContestResult]) -> Grid:
     return verdicts_grid(results) if results[0].contest.each else winners_grid(results)
 
 
-def write_all(results: Sequence[ContestResult], out: Path) -> None:
+def write_all(results: Sequence[ContestResult], out: Path, figures: Sequence[str] = FIGURES) -> None:
     """Write tables of each problem into its folder; winners, settings, cells and the figure into `out`."""
     import pandas as pd
 
@@ -136,7 +137,7 @@ def write_all(results: Sequence[ContestResult], out: Path) -> None:
     each = results[0].contest.each
     if each:
         write_standings(results, out)
-    for name in FIGURES:
+    for name in figures:
         (draw_budgets if each else draw_field)(results, out / name)
 
 

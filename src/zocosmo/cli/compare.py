@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zocosmo.cli.common import app, say
+from zocosmo.cli.machines import OnOption, on_machines
 from zocosmo.cli.options import RUNS, ConfigArgument, OutOption, ReplaceOption, SetOption, as_line, option
 from zocosmo.cli.study import progress, say_stopped
 from zocosmo.errors import WorkerKilled, check_known, check_whole
@@ -31,6 +33,7 @@ def compare_command(
     fmt: Annotated[str, option("text, markdown, csv or latex.", "--format")] = "text",
     settings: Annotated[bool, option("Show the chosen settings too.", "--settings")] = False,
     brief: Annotated[bool, option("Show only the winners.", "--brief")] = False,
+    on: OnOption = None,
 ) -> None:
     """Tune every method alike on pilot seeds, run the chosen settings on the study's seeds, and compare.
 
@@ -45,23 +48,33 @@ def compare_command(
 
     check_known("format", fmt, FORMATS)
     check_whole("--processes", processes, 1)
-    drawn = find_spec("matplotlib") is not None
-    comparison = load_comparison(config, set_)
-    folder = RUNS / comparison.name if out is None else out
-    try:
-        results = compare(
-            comparison, folder, processes=processes, replace_old=replace, watched=progress, figures=drawn
-        )
-    except KeyboardInterrupt:
-        say_stopped(["zocosmo", "compare", *as_line(context, "replace")])
-        raise
-    except WorkerKilled:
-        raise WorkerKilled(
-            "a process was killed, perhaps for lack of memory; run this again with fewer --processes"
-        ) from None
-    show(results, folder, fmt, settings=settings, brief=brief)
-    if not drawn:
-        say(f"no figures were drawn: {missing('a figure', 'matplotlib')}")
+
+    def work(executor: Executor | None) -> None:
+        comparison = load_comparison(config, set_)
+        folder = RUNS / comparison.name if out is None else out
+        drawn = find_spec("matplotlib") is not None
+        try:
+            results = compare(
+                comparison,
+                folder,
+                processes=processes,
+                replace_old=replace,
+                watched=progress,
+                figures=drawn,
+                executor=executor,
+            )
+        except KeyboardInterrupt:
+            say_stopped(["zocosmo", "compare", *as_line(context, "replace")])
+            raise
+        except WorkerKilled:
+            fewer = "" if on else " with fewer --processes"
+            why = f"a process was killed, perhaps for lack of memory; run this again{fewer}"
+            raise WorkerKilled(why) from None
+        show(results, folder, fmt, settings=settings, brief=brief)
+        if not drawn:
+            say(f"no figures were drawn: {missing('a figure', 'matplotlib')}")
+
+    on_machines(context, on, work)
 
 
 def show(

@@ -4,6 +4,7 @@ import math
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zocosmo.cli.common import app, output, say, stderr_bar
+from zocosmo.cli.machines import OnOption, on_machines
 from zocosmo.cli.options import RUNS, StudyOptions, argument, as_line, option, taking
 from zocosmo.errors import InputError, check_known
 from zocosmo.files import write_text
@@ -33,11 +35,24 @@ def run(
     options: StudyOptions,
     processes: Annotated[int, option("Processes that share the batches.")] = 1,
     states: Annotated[bool, option("Keep the last states of all nodes in states.npz.", "--states")] = False,
+    on: OnOption = None,
 ) -> None:
     """Run every trial of a config and write one log.
 
+    \b
     Example: zocosmo example > first.yaml && zocosmo run first.yaml
+    On a cluster: zocosmo run first.yaml --on dask://HOST:PORT; mpiexec -n 3 zocosmo run first.yaml --on mpi
     """
+
+    def work(executor: Executor | None) -> None:
+        _run(context, options, processes=processes, states=states, executor=executor)
+
+    on_machines(context, on, work)
+
+
+def _run(
+    context: typer.Context, options: StudyOptions, *, processes: int, states: bool, executor: Executor | None
+) -> None:
     from zocosmo.experiments.run import run_plan
     from zocosmo.log import logs_in
 
@@ -55,6 +70,7 @@ def run(
                 tick=tick,
                 suffix=options.suffix,
                 states=states,
+                executor=executor,
             )
         except KeyboardInterrupt:
             again = ["zocosmo", "run", *as_line(context, "out", "resume", "replace", "processes")]

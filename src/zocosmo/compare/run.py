@@ -6,9 +6,10 @@ stopped ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zocosmo.compare.contest import Chosen, Comparison, Contest, joint_limits, limits, tuned_at
 from zocosmo.compare.figure import draw_budgets, draw_field
@@ -46,6 +47,7 @@ def compare(
     replace_old: bool = False,
     watched: Watched = lambda plan: nullcontext(),
     figures: bool = True,
+    executor: Executor | None = None,
 ) -> list[ContestResult]:
     """Run what is missing, choose settings, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(contest.pilot_seeds) for contest in comparison.contests]
@@ -55,7 +57,8 @@ def compare(
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
-            return run_plan(plan, folder, resume=True, processes=processes, tick=tick).rows
+            how: dict[str, Any] = {"processes": processes, "tick": tick, "executor": executor}
+            return run_plan(plan, folder, resume=True, **how).rows
 
     for contest, plan in pairs:
         _make_ready(out / contest.name, plan, replace_old)

@@ -49,7 +49,7 @@ class Table(dict[str, Part]):
         from importlib.metadata import entry_points  # takes a while to import
 
         found = entry_points(group=self.group)
-        return {each.name: _package(each) for each in found if not super().__contains__(each.name)}
+        return {each.name: _package(each) for each in found if each.name not in self.keys()}
 
     def offered(self) -> list[str]:
         """All names that can be chosen: built-in ones, then those of installed packages."""

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from zocosmo.cli.menu import with_words
 from zocosmo.cli.options import option
-from zocosmo.cli.plugins import Commands
+from zocosmo.cli.plugins import Command, Commands
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.extras import missing
@@ -38,7 +38,7 @@ class App(typer.Typer):
     """A typer application whose options have readable types."""
 
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
-        register = super().command(*args, **options)
+        register = super().command(*args, cls=Command, **options)
         return lambda command: register(with_words(command))
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from zocosmo.cli.menu import grouped, with_words
 from zocosmo.errors import InputError
@@ -21,6 +21,21 @@ GROUP = "zocosmo.commands"
 
 class ReaderGone(Exception):
     """Whoever read our output has closed the pipe, as head does."""
+
+
+class Command(TyperCommand):
+    """A command whose help names arguments without the types of Python."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                rows[parameter.param_type_name].append(record)
+        arguments = [(name.split(" <")[0], about) for name, about in rows["argument"]]
+        for title, listed in (("Arguments", arguments), ("Options", rows["option"])):
+            if listed:
+                with formatter.section(title):
+                    formatter.write_dl(listed)
 
 
 class Commands(TyperGroup):
@@ -98,5 +113,5 @@ def load(entry: EntryPoint) -> Any:
 
 def _command(name: str, function: Any, **options: Any) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, **options)(with_words(function))
+    alone.command(name, cls=Command, **options)(with_words(function))
     return typer.main.get_command(alone)

@@ -18,7 +18,9 @@ NAMES = COMMAND.list_commands(typer.Context(COMMAND))
 def every_command(command=COMMAND, words=()):
     """All commands as they are typed, with their objects."""
     for name, below in command.commands.items():
-        yield from every_command(below, (*words, name)) if "commands" in vars(below) else [((*words, name), below)]
+        yield from (
+            every_command(below, (*words, name)) if "commands" in vars(below) else [((*words, name), below)]
+        )
 
 
 @pytest.fixture
@@ -81,8 +83,8 @@ def test_a_reader_that_closes_the_pipe_is_no_failure(line):
 SUGGESTED = {
     "rnu": "No such command 'rnu'. Did you mean 'run'?",
     "model lsit": "No such command 'lsit'. Did you mean 'list'?",
-    "plan --d 9 --budget 1M --nodes 4 --graph rign": "graph 'rign' is not known; choose from ring, .* Did you mean 'ring'?",
-    "minimize --command {x} --d 2 --rounds 1 --method edge-locl": "method 'edge-locl' .* Did you mean 'edge_local'?",
+    "plan --d 9 --budget 1M --nodes 4 --graph rign": "graph 'rign' is not known; .* Did you mean 'ring'?",
+    "minimize --command {x} --d 2 --rounds 1 --method edge-locl": "method .* Did you mean 'edge_local'?",
     "example feild": "there is no example 'feild'; zocosmo example --list lists them. Did you mean 'field'?",
     "reproduce paylod": "item 'paylod' is not known; choose from all, .* Did you mean 'payload'?",
     "model path smolm2": "Did you mean 'smollm2'?",
@@ -109,8 +111,16 @@ def test_a_config_with_a_mistyped_kind_is_told_what_was_meant(run, tmp_path, mon
 
 def test_shells_complete_names_of_methods():
     def completed(words):
-        asked = {"_ZOCOSMO_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        line = [sys.executable, "-c", "import sys; sys.argv[0] = 'zocosmo'; from zocosmo.cli import main; main()"]
+        asked = {
+            "_ZOCOSMO_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+        line = [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'zocosmo'; from zocosmo.cli import main; main()",
+        ]
         found = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **asked}, check=False)
         return found.stdout.split()
 

@@ -73,12 +73,21 @@ def in_executor(
         executor.submit(unpack_and_run, Parcel(pickle.dumps((call, arguments)), here, header)): number
         for number, arguments in tasks
     }
+    failed: Future[Any] | None = None
     try:
         for future in as_completed(futures):
-            yield futures[future], _result(future)
+            if future.cancelled() or future.exception() is not None:
+                failed = future
+                break
+            yield futures.pop(future), future.result()
     finally:
         for future in futures:
             future.cancel()
+    if failed is not None:  # keep what others have finished meanwhile
+        for future, number in futures.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                yield number, future.result()
+        _result(failed)
 
 
 def _result(future: Future[Any]) -> Any:

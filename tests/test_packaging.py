@@ -84,19 +84,13 @@ def test_install_lines_work_for_whoever_has_the_repository_or_the_wheel():
     """`pip install "zocosmo[plot]"` adds an extra to what is installed; plain packages come from an index."""
     pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.py"), *ROOT.glob("configs/*")]
     pages = [page for page in pages if page.is_file()]
-    lines = [
-        each for page in pages for each in re.findall(r"pip install ([^`\n,;]*)", page.read_text("utf-8"))
-    ]
-    assert len(lines) > 5
-    for line in lines:
-        wanted = line.split("`")[0].strip(" '\")f.").replace('"', "").replace("'", "")
-        name, _, extras = wanted.partition("[")
-        if extras and "{" not in extras:
-            assert set(extras.rstrip("])").split(",")) <= set(PROJECT["optional-dependencies"]), line
-            assert name in ("", ".", "zocosmo"), line
-        else:
-            plain = name.split("-0")[0]
-            assert plain in ("", ".", "zocosmo", "scikit-learn", "mpich") or plain.endswith(".whl"), line
+    line = re.compile(r"""pip install ["']?([\w.-]*)(?:\[([\w,]+)\])?""")
+    found = [(page, *each) for page in pages for each in line.findall(page.read_text("utf-8"))]
+    assert len(found) > 5
+    for page, name, extras in found:
+        known = ("", ".", "zocosmo") if extras else (".", "zocosmo", "scikit-learn", "mpich")
+        assert name in known or name.endswith(".whl"), (page, name, extras)
+        assert set(filter(None, extras.split(","))) <= set(PROJECT["optional-dependencies"]), (page, extras)
 
 
 def test_every_config_of_the_repository_is_an_example():

@@ -82,7 +82,9 @@ def _summary(thing: object) -> str:
 
 def commands_page() -> str:
     """The help of every command."""
-    lines = ["# Commands", "", "Results go to stdout. A mistake is one line on stderr and exit code 2.", ""]
+    manners = "Results go to stdout. A mistake is one line on stderr and exit code 2."
+    shells = "`zocosmo --install-completion` lets your shell complete commands, options and names."
+    lines = ["# Commands", "", f"{manners} {shells}", ""]
     command: Any = typer.main.get_command(app)
     command.list_commands(typer.Context(command))  # adds the commands of other packages
     for words in _commands(command, ("zocosmo",)):

@@ -6,8 +6,6 @@ make generated. A test fails where the pages are stale.
 
 import importlib
 import inspect
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from zocosmo.report.payload import payload_report
 from zocosmo_paper import labels
 
 DOCS = Path(__file__).parent
+WIDTH = 78  # of help on a terminal of 80 columns
 TABLES = {
     "CODECS": "Codecs by name",
     "DECAYS": "Schedules of the step size by name",
@@ -82,22 +81,23 @@ def _summary(thing: object) -> str:
 
 def commands_page() -> str:
     """The help of every command."""
-    lines = ["# Commands", "", "Results go to stdout. A mistake is one line on stderr and exit code 2.", ""]
+    manners = "Results go to stdout. A mistake is one line on stderr and exit code 2."
+    shells = "`zocosmo --install-completion` lets your shell complete commands, options and names."
+    lines = ["# Commands", "", f"{manners} {shells}", ""]
     command: Any = typer.main.get_command(app)
     command.list_commands(typer.Context(command))  # adds the commands of other packages
-    for words in _commands(command, ("zocosmo",)):
-        args = [sys.executable, "-m", "zocosmo", *words[1:], "--help"]
-        text = subprocess.run(args, capture_output=True, text=True, check=True).stdout
-        body = [line.rstrip() for line in text.replace("python -m zocosmo", "zocosmo").strip().splitlines()]
-        lines += [f"## `{' '.join(words)}`", "", "```text", *body, "```", ""]
+    for typed, text in _helps(command, "zocosmo", None):
+        body = [line.rstrip() for line in text.strip().splitlines()]
+        lines += [f"## `{typed}`", "", "```text", *body, "```", ""]
     return "\n".join(lines)
 
 
-def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The command and all below it, as they are typed."""
-    yield words
-    for name, below in getattr(command, "commands", {}).items():
-        yield from _commands(below, (*words, name))
+def _helps(command: Any, name: str, above: Any) -> Iterator[tuple[str, str]]:
+    """The command and all below it, as they are typed, with their help on 80 columns."""
+    context = command.make_context(name, [], parent=above, resilient_parsing=True, terminal_width=WIDTH)
+    yield context.command_path, command.get_help(context)
+    for word, below in getattr(command, "commands", {}).items():
+        yield from _helps(below, word, context)
 
 
 def payload_picture(to: Path) -> None:

@@ -18,7 +18,7 @@ def test_the_same_numbers_give_the_same_file(tmp_path):
 
 def test_without_matplotlib_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"pip install 'zocosmo\[plot\]'"):
+    with pytest.raises(InputError, match=r'pip install "zocosmo\[plot\]"'):
         payload_figure(REPORT, tmp_path / "a.png")
 
 

@@ -56,6 +56,7 @@ def run(
                 tick=tick,
                 suffix=options.suffix,
                 states=states,
+                job="run",
             )
         except KeyboardInterrupt:
             again = ["zocosmo", "run", *as_line(context, "out", "resume", "replace", "processes")]
@@ -260,7 +261,7 @@ def progress(plan: "Plan") -> Iterator["Tick"]:
     rate = "{task.percentage:>3.0f} %  {task.fields[rate]} node-rounds/s"
     values = "best {task.fields[best]}  {task.fields[bits]} bits/node  {task.fields[note]}"
     bar = stderr_bar(plan.name, BarColumn(), rate, values, TimeRemainingColumn())
-    task = bar.add_task("run", total=plan.node_rounds, rate="–", best="–", bits="–", note="")
+    task = bar.add_task("run", total=plan.node_rounds, rate="0", best="–", bits="0", note="")
     done: dict[int, int] = {}
     best = math.inf
 
@@ -269,7 +270,9 @@ def progress(plan: "Plan") -> Iterator["Tick"]:
         done[now.batch] = now.rounds
         best = min(best, now.best)
         total, elapsed = sum(done.values()), bar.tasks[0].elapsed or 0.0
-        about = {"best": f"{best:.4g}", "bits": f"{now.bits:,.0f}", "note": now.note}
+        about = {"bits": f"{now.bits:,.0f}", "note": now.note}
+        if math.isfinite(best):
+            about["best"] = f"{best:.4g}"
         pace = f"{total / elapsed:,.0f}" if elapsed > 0 else "–"
         bar.update(task, completed=total, rate=pace, **about)
 

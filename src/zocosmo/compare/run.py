@@ -54,7 +54,7 @@ def compare(
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
-            return run_plan(plan, folder, resume=True, processes=processes, tick=tick).rows
+            return run_plan(plan, folder, resume=True, processes=processes, tick=tick, job="compare").rows
 
     for contest, plan in pairs:
         _make_ready(out / contest.name, plan, replace_old)

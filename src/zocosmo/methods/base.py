@@ -197,6 +197,7 @@ class Method(ABC):
     coarse: ClassVar[bool] = False  # can use wires of a few bits: mixes with `held`, and settles
     server: ClassVar[bool] = False  # nodes talk to a server, node n, and not to each other
     by_sign: ClassVar[bool] = False  # a step depends on the sign of a slope, not on its size
+    is_paired: ClassVar[bool] = False  # nodes talk to the partners that the schedule gives them, in pairs
     histories: ClassVar[tuple[str, ...]] = ()  # parts of the state whose length depends on the round
 
     eta: float

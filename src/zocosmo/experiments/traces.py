@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.tape import Tape
@@ -47,8 +46,7 @@ def pairs_of(method: Method, world: World, seed: Any, t: int) -> list[list[int]]
     """The pairs of a round; None where a method has none, or the graph is too large to draw."""
     if not method.is_paired or world.graph.n > MOST_DRAWN:
         return None
-    partners = world.schedule.partners(Tape(seed), np.array([t])).reshape(-1).tolist()
-    return [[i, j] for i, j in enumerate(partners) if i < j]
+    return world.pairs(Tape(seed), t)
 
 
 class BatchTrace:

@@ -73,6 +73,11 @@ class World:
     def schedule(self) -> Schedule:
         return build_schedule(self.graph, self.chosen)
 
+    def pairs(self, tape: Tape, t: int) -> list[list[int]]:
+        """The pairs of round t, each in ascending order."""
+        partners = self.schedule.partners(tape, np.array([t])).reshape(-1).tolist()
+        return [[i, j] for i, j in enumerate(partners) if i < j]
+
     @property
     def is_whole(self) -> bool:
         """Whether all nodes are in this process."""

@@ -8,11 +8,11 @@ import asyncio
 import hmac
 import json
 import secrets
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -130,12 +130,10 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def make_server(source: Source, token: str, host: str, port: int) -> uvicorn.Server:
+def make_server(source: Source, token: str) -> uvicorn.Server:
     """A server that is not running yet; quiet, and quick to stop."""
     config = uvicorn.Config(
         make_app(source, token),
-        host=host,
-        port=port,
         log_level="error",
         access_log=False,
         timeout_graceful_shutdown=1,
@@ -144,8 +142,7 @@ def make_server(source: Source, token: str, host: str, port: int) -> uvicorn.Ser
     return uvicorn.Server(config)
 
 
-def address(server: Any, host: str, token: str) -> str:
-    """The address that opens the page, once the server listens."""
-    port = server.servers[0].sockets[0].getsockname()[1]
+def address(listener: socket.socket, host: str, token: str) -> str:
+    """The address that opens the page."""
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}/?token={token}"
+    return f"http://{shown}:{listener.getsockname()[1]}/?token={token}"

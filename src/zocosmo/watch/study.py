@@ -1,5 +1,6 @@
 """Studies: folders of `zocosmo run`, `finetune` and `launch`, and the parts of a comparison."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from zocosmo.watch.source import FINISHED, RUNNING, Facts
 from zocosmo.watch.stored import log_curves
 from zocosmo.watch.traced import Traced
 
-GONE = 3.0  # seconds without a writer after which a process that said nothing is gone
+SILENT = 5.0  # seconds without a line, and a share of the time so far, after which a process is silent
+SHARE = 0.01
 
 
 class Study(Traced):
@@ -102,7 +104,8 @@ class Study(Traced):
                 state = RUNNING
         if self._log is None and not self._followed:
             text = "no trace: started by an earlier version, or from Python"
-        return self._facts(state, text, total or None, done)
+        facts = self._facts(state, text, total or None, done)
+        return {**facts, "trials": max(facts["trials"], len(self.about.get("trials") or []))}
 
     def _done_by_ranks(self) -> float:
         return float(sum(int(each["round"]) * len(each["nodes"]) for each in self._ranks.values()))
@@ -125,11 +128,13 @@ class Study(Traced):
         found = []
         for rank, line in sorted(self._ranks.items()):
             followed = held.get(rank)
-            state, ended = str(line["state"]), followed is not None and followed.end is not None
-            if ended and followed is not None and followed.end is not None:
+            state = str(line["state"])
+            if followed is not None and followed.end is not None:
                 state = {"done": "done"}.get(str(followed.end.get("how")), "failed")
             elif followed is not None and not followed.is_held:
                 state = "gone"
+            elif followed is not None and time.time() - line["at"] > SILENT + SHARE * followed.last:
+                state = "silent"
             names = ("rank", "nodes", "round", "waited", "messages", "bytes", "idled", "waited_for")
             facts = {name: line.get(name) for name in names}
             if state in ("waits", "idles"):

@@ -101,12 +101,11 @@ class Traced(Source):
     def _take_start(self, followed: Followed, line: Line) -> None:
         if "name" in line or not self.about:
             self.about = {**self.about, **line}
-            self.title, self.job = str(self.about.get("name", self.title)), str(self.about.get("job", ""))
+            self.job = str(self.about.get("job", ""))
             self.budgets = tuple(self.about.get("budgets") or ())
-        rank = line.get("rank")
-        again = followed.sessions > 1
-        if rank is None or again:
-            who = "" if rank is None else f"rank {rank} "
+        rank, again = line.get("rank"), followed.sessions > 1
+        if not rank or again:
+            who = "" if rank is None else f"rank {rank} " if again else f"{line.get('world')} processes "
             self._say(followed, "restarted" if again else "started", f"{who}on {line.get('host')}", rank=rank)
 
     def _take_rows(self, followed: Followed, line: Line) -> None:

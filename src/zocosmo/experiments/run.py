@@ -335,11 +335,17 @@ def _run_batches(
 
 def make_frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":
     """One frame with the labels of each trial, sorted by trial and round."""
+    return label_rows(
+        columns, [(*trial.labels, str(trial.seed), trial.graph_of().n) for trial in plan.trials]
+    )
+
+
+def label_rows(columns: Sequence[Columns], about: Sequence[tuple[str, str, str, str, int]]) -> "pd.DataFrame":
+    """As `make_frame`, with problem, graph, method, seed and n by trial."""
     import pandas as pd
 
     frame = pd.concat([pd.DataFrame(part) for part in columns], ignore_index=True)
     frame = frame.sort_values(["trial", "round"], kind="stable", ignore_index=True)
-    about = [(*trial.labels, str(trial.seed), trial.graph_of().n) for trial in plan.trials]
     labels = pd.DataFrame(about, columns=["problem", "graph", "method", "seed", "n"])
     beside = labels.take(frame["trial"].to_numpy()).reset_index(drop=True)
     front = pd.concat([frame[["trial"]], beside], axis=1)

@@ -1,17 +1,14 @@
 """Studies: folders of `zocosmo run`, `finetune` and `launch`, and the parts of a comparison."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from zocosmo.errors import InputError
 from zocosmo.experiments.states import DAMAGED, load_arrays
+from zocosmo.experiments.unfinished import by_trial
 from zocosmo.log import logs_in
 from zocosmo.trace import FOLDER
-from zocosmo.watch.curve import Curve, Labels, Values
+from zocosmo.watch.curve import Curve, Labels
 from zocosmo.watch.source import FINISHED, RUNNING, Facts
 from zocosmo.watch.stored import log_curves
 from zocosmo.watch.traced import Traced
@@ -80,7 +77,7 @@ class Study(Traced):
                 continue
             self._parts.add(path.name)
             nodes = 0
-            for trial, rows in split(columns):
+            for trial, rows in by_trial(columns).items():
                 curve = self.curve_of(trial)
                 if curve is not None:
                     curve.replace(rows)
@@ -157,20 +154,7 @@ class Study(Traced):
         return {**facts, "round": line.get("round"), "pairs": (line.get("pairs") or []) if running else []}
 
 
-def split(columns: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[tuple[int, dict[str, Values]]]:
-    """The rows of each trial of a part."""
-    rows = {name: column for name, column in columns.items() if column.shape == columns["trial"].shape}
-    rows.pop("stamp", None)
-    for trial in np.unique(rows["trial"]).tolist():
-        mine = rows["trial"] == trial
-        yield trial, {name: column[mine] for name, column in rows.items()}
-
-
 def is_study(folder: Path) -> bool:
     """Whether a folder holds a study, of whatever age."""
     return (folder / "plan.json").exists() or (folder / FOLDER).is_dir() or bool(logs_in(folder))
 
-
-def check_study(folder: Path) -> None:
-    if not is_study(folder):
-        raise InputError(f"{folder} holds no study; name the folder of a run, such as runs/NAME")

@@ -3,8 +3,9 @@
 import time
 
 import pytest
-from browser import browser, opened
 from jobs import Writer, network, node_line, small
+
+from browser import browser, opened
 
 pytest.importorskip("starlette", reason="the extra watch is not installed")
 pytest.importorskip("uvicorn", reason="the extra watch is not installed")

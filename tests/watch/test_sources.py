@@ -12,7 +12,6 @@ from zocosmo.errors import InputError
 from zocosmo.experiments import run as running
 from zocosmo.experiments.run import run_plan
 from zocosmo.experiments.unfinished import read_unfinished
-from zocosmo.log import read_log
 from zocosmo.trace import Trace, TraceFile
 from zocosmo.watch.find import find_source, newest
 from zocosmo.watch.journal import Minimize
@@ -70,7 +69,9 @@ def test_a_study_that_failed_says_so_and_shows_what_it_has(tmp_path):
     study = fresh(Study(stopped(tmp_path)))
     assert (study.status["state"], study.status["text"]) == ("failed", "Stop")
     whole = read_unfinished(tmp_path / "out").log
-    assert study.curves["0"].values("objective").tolist() == whole.rows.query("trial == 0")["objective"].tolist()
+    assert (
+        study.curves["0"].values("objective").tolist() == whole.rows.query("trial == 0")["objective"].tolist()
+    )
     assert 0.4 < study.status["done"] < 1
     assert study.graph["talk"] in ("pairs", "neighbours")
 
@@ -130,7 +131,7 @@ def test_a_study_that_was_started_over_begins_anew(tmp_path):
 
 
 def test_a_network_says_who_waits_for_whom_and_who_is_gone(tmp_path):
-    first, traces = network(tmp_path / "net")
+    _, traces = network(tmp_path / "net")
     for rank, trace in enumerate(traces):
         more = {"state": "waits", "for": 2, "waited_for": {"2": 3.0}} if rank == 1 else {}
         trace.write("node", **node_line(rank, 7, **more))

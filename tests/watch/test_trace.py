@@ -1,5 +1,6 @@
 """Traces: whole lines, few of them, and never in the way of the job."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_lines_become_rarer_as_time_goes_by(tmp_path, monkeypatch):
         now[0] = 10.0 * tenth
         due += [now[0]] if trace.is_due("rows") else []
     assert due[:3] == [0.0, 10.0, 20.0]
-    gaps = [b - a for a, b in zip(due, due[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(due)]
     assert max(gaps) == 90.0  # a thousandth of a day is 86.4 s
     assert trace.is_due("beat")  # kinds do not share their turns
 

@@ -62,10 +62,11 @@ def serve(source: "Source", host: str, port: int, open_: bool) -> None:
     try:
         from zocosmo.watch.server import address, make_server, new_token
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("starlette", "uvicorn"):
             raise
         raise InputError(
-            f"watch needs {error.name}; run: pip install 'zocosmo[watch]', or add --terminal"
+            f"watch needs {missing}; run: pip install 'zocosmo[watch]', or add --terminal"
         ) from None
     listener, token = _listen(host, port), new_token()
     server = make_server(source, token)
@@ -79,12 +80,13 @@ def serve(source: "Source", host: str, port: int, open_: bool) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket, bound before anything is printed."""
+    """A socket that listens before anything is printed."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(64)
     except OSError as error:
         listener.close()
         raise InputError(f"cannot listen on {host} port {port}: {error.strerror}; choose another") from None

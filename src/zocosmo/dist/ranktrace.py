@@ -35,7 +35,8 @@ class RankTrace:
         about = about_plan(plan, "launch") if job.rank == 0 else {"job": "launch"}
         self._trace.start(**about, rank=job.rank, world=job.world, attempt=job.attempt, returns=returns)
         self._host: Host | None = None
-        self._trial, self._world = 0, None
+        self._trial = 0
+        self._world: World | None = None
         self.missing = -1  # the partner of the last round, if it was not there
         self.messages = self.bytes = self.idled = 0
         self._said: tuple[str, int] = ("", -1)

@@ -42,11 +42,11 @@ def read_unfinished(folder: Path) -> Unfinished | None:
         return None
     labels = [(problem, graph, method, seed, n) for problem, graph, method, seed, n in about["trials"]]
     names = [name for name in found[0] if all(name in rows for rows in found)]
-    rows = label_rows([{name: part[name] for name in names} for part in found], labels)
+    frame = label_rows([{name: part[name] for name in names} for part in found], labels)
     header = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     share = _share(found, about)
     many = f"{len(done)} of {len(labels)} trials are done, {share:.0%} of all rounds"
-    return Unfinished(Log(rows, header), f"{many}; the others are as of their last checkpoint")
+    return Unfinished(Log(frame, header), f"{many}; the others are as of their last checkpoint")
 
 
 def trace_lines(folder: Path) -> Iterator[dict[str, Any]]:

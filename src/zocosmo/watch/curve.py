@@ -87,7 +87,7 @@ def metrics_of(curves: Iterable[Curve]) -> list[str]:
 
 
 def thinned(values: Values, most: int) -> NDArray[np.int64]:
-    """At most about `most` rows, ascending: of each stretch the smallest and the largest value, and both ends.
+    """About `most` rows, ascending: of each stretch the smallest and the largest value, and both ends.
 
     >>> thinned(np.array([5.0, 4.0, 9.0, 3.0, 2.0, 1.0, 1.0, 0.0]), 4).tolist()
     [0, 2, 3, 4, 7]

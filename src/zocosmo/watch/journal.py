@@ -91,4 +91,3 @@ class Minimize(Traced):
 
 def journal_of(trace: Path) -> Path:
     return trace.with_name(trace.name.removesuffix(SUFFIX) + ".journal")
-

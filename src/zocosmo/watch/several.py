@@ -96,5 +96,3 @@ def studies_under(folder: Path, depth: int = DEPTH) -> list[Path]:
         elif depth > 1:
             found += studies_under(inner, depth - 1)
     return found
-
-

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.log import TEXT, read_log
 from zocosmo.watch.curve import Labels, Values
@@ -15,7 +16,7 @@ def log_curves(path: Path) -> Iterator[Trial]:
     """Every trial of a log: its number, labels and columns."""
     labels, numbers = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
     trial = numbers["trial"].astype(np.int64)
-    starts = np.flatnonzero(np.diff(trial, prepend=trial[:1] - 1))
+    starts = np.flatnonzero(np.diff(trial, prepend=trial[:1] - 1)).astype(np.int64)
     several = len({problem for problem, *_ in labels}) > 1
     for (problem, graph, method, seed, n), part in zip(labels, _parts(starts, len(trial)), strict=True):
         group = f"{problem}, {graph}" if several else graph
@@ -23,7 +24,7 @@ def log_curves(path: Path) -> Iterator[Trial]:
         yield int(trial[part.start]), Labels(group, method, seed, int(n)), columns
 
 
-def _parts(starts: Values, size: int) -> list[slice]:
+def _parts(starts: NDArray[np.int64], size: int) -> list[slice]:
     ends = [*starts[1:].tolist(), size]
     return [slice(a, b) for a, b in zip(starts.tolist(), ends, strict=True)]
 

@@ -157,4 +157,3 @@ class Study(Traced):
 def is_study(folder: Path) -> bool:
     """Whether a folder holds a study, of whatever age."""
     return (folder / "plan.json").exists() or (folder / FOLDER).is_dir() or bool(logs_in(folder))
-

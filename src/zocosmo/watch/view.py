@@ -50,7 +50,7 @@ class View:
             self._forget()
             self._epoch, self._metric = source.epoch, metric
             out["anew"] = True
-        about = {"title": source.title, "job": source.job, "path": source.path, "metric": metric}
+        about: News = {"title": source.title, "job": source.job, "path": source.path, "metric": metric}
         about |= {"metrics": metrics, "greater": metric in GREATER, "budgets": list(source.budgets)}
         parts = {"about": about, "status": source.status, "work": source.work, "nodes": source.nodes}
         out |= self._changed({**parts, "graph": source.graph})

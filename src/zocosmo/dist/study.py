@@ -111,7 +111,8 @@ class Study:
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
         """A trace for those who watch, with how this process ended."""
-        anew, returns = self.said["anew"], self.incarnation
+        returns = self.incarnation
+        anew = self.said["anew"] and not returns  # a process that comes back goes on in its trace
         self.trace = RankTrace(self.out, self.plan, self.job, self.links, anew=anew, returns=returns)
         error: BaseException | None = None
         try:

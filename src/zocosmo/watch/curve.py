@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,9 +49,9 @@ class Curve:
             value = row.get(name)
             column.append(math.nan if value is None else float(value))
 
-    def replace(self, columns: Mapping[str, Values]) -> None:
-        """All rows at once, with the times of the rows that were there, interpolated by round."""
-        seconds = self._seconds(np.asarray(columns["round"], np.float64))
+    def replace(self, columns: Mapping[str, Values], times: Sequence[tuple[float, float]] = ()) -> None:
+        """All rows at once, with the times of the rows that were there, or `times`, interpolated by round."""
+        seconds = self._seconds(np.asarray(columns["round"], np.float64), times)
         found = {name: column for name, column in columns.items() if column.dtype.kind in "iufb"}
         self.columns = {
             name: array("d", np.asarray(column, np.float64).tobytes())
@@ -60,10 +60,13 @@ class Curve:
         self.generation += 1
         self.is_whole = True
 
-    def _seconds(self, rounds: Values) -> Values:
-        if "s" not in self.columns or not len(self):
+    def _seconds(self, rounds: Values, times: Sequence[tuple[float, float]]) -> Values:
+        known = times
+        if "s" in self.columns and len(self):
+            known = list(zip(self.columns["round"], self.columns["s"], strict=True))
+        if not known:
             return np.full(len(rounds), np.nan)
-        return np.interp(rounds, self.values("round"), self.values("s"))
+        return np.interp(rounds, *np.array(known, np.float64).T)
 
     def values(self, name: str, start: int = 0) -> Values:
         """A column from row `start` on; nan where there is none."""

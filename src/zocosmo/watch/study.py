@@ -54,6 +54,8 @@ class Study(Traced):
             super().refresh()
         if not logs:
             self._read_parts()
+            if self._ranks and not self._done:
+                self.pace.see(self._seconds(), self._done_by_ranks())
             return
         found = logs[0].stat()
         now = found.st_mtime, found.st_size
@@ -64,7 +66,7 @@ class Study(Traced):
     def _read_log(self, path: Path) -> None:
         for trial, labels, columns in log_curves(path):
             curve = self.curves.setdefault(str(trial), Curve(labels))
-            curve.replace(columns)
+            curve.replace(columns, self._times.get(trial, ()))
 
     def _read_parts(self) -> None:
         """Batches that were finished since the last time."""
@@ -80,7 +82,7 @@ class Study(Traced):
             for trial, rows in by_trial(columns).items():
                 curve = self.curve_of(trial)
                 if curve is not None:
-                    curve.replace(rows)
+                    curve.replace(rows, self._times.get(trial, ()))
                     nodes += curve.labels.n
             self._finish_batch(int(path.name.split(".")[0]), nodes)
 
@@ -97,11 +99,11 @@ class Study(Traced):
             state, text = FINISHED, ""
         else:
             state, text = self._state()
-            if state == FINISHED:  # all writers ended well, and the log was not there a moment ago
-                state = RUNNING
         if self._log is None and not self._followed:
             text = "no trace: started by an earlier version, or from Python"
         facts = self._facts(state, text, total or None, done)
+        if self._ranks and not self.curves and state == RUNNING:
+            facts["note"] = "on_lost_peer idle measures at the end"
         return {**facts, "trials": max(facts["trials"], len(self.about.get("trials") or []))}
 
     def _done_by_ranks(self) -> float:
@@ -150,6 +152,8 @@ class Study(Traced):
         drawn = (self.about.get("graphs") or {}).get(graph) or {"n": n, "edges": []}
         facts = {"n": drawn["n"], "edges": drawn["edges"], "of": f"{method} on {graph}, seed {seed}"}
         facts["talk"] = (self.about.get("talk") or {}).get(method, "neighbours")
+        if self._drawn:  # of a network that changes
+            facts |= {name: part for name, part in self._drawn.items() if name not in ("kind", "s")}
         running = self._log is None
         return {**facts, "round": line.get("round"), "pairs": (line.get("pairs") or []) if running else []}
 

@@ -47,6 +47,9 @@ class Traced(Source):
         self._batches: dict[int, Facts] = {}
         self._ranks: dict[int, Facts] = {}
         self._shown: Line = {}  # the line whose pairs are shown
+        self._drawn: Line = {}  # the graph of a network that changes
+        self._times: dict[int, list[tuple[float, float]]] = {}  # rounds and seconds by trial, from nodes
+        self._first: float | None = None  # when the job began, in seconds since 1970
         self._note = ""
         self.pace = Pace()
 
@@ -88,8 +91,9 @@ class Traced(Source):
         if kind in ("rows", "beat"):
             self._take_rows(followed, line)
         elif kind == "node":
-            self._ranks[int(line["rank"])] = {**line, "at": followed.began + s}
-            self._show(line)
+            self._take_node(followed, line)
+        elif kind == "graph":
+            self._drawn = line
         elif kind == "event":
             self._say(followed, line["what"], _event_text(line), rank=line.get("rank"))
         elif kind == "end":
@@ -125,6 +129,14 @@ class Traced(Source):
                 if row.get("diverged"):
                     self._say(followed, "diverged", f"{_name(curve)} in round {row['round']}")
 
+    def _take_node(self, followed: Followed, line: Line) -> None:
+        rank = int(line["rank"])
+        self._ranks[rank] = {**line, "at": followed.began + followed.last}
+        if rank == min(self._ranks):
+            seen = (float(line["round"]), followed.seconds)
+            self._times.setdefault(int(line.get("trial") or 0), []).append(seen)
+        self._show(line)
+
     def _show(self, line: Line) -> None:
         """Show the pairs of the newest line that may have some."""
         if "pairs" in line or line["kind"] != "node":
@@ -132,7 +144,8 @@ class Traced(Source):
 
     def _say(self, followed: Followed, what: str, text: str, *, rank: Any = None) -> None:
         more = {} if rank is None else {"rank": rank}
-        self.add_event(s=round(followed.seconds, 2), what=what, text=text, **more)
+        self._first = followed.began if self._first is None else self._first
+        self.add_event(s=round(followed.began + followed.last - self._first, 2), what=what, text=text, **more)
 
     # Facts
 

@@ -112,7 +112,8 @@ class View:
         found["queries"] = found["queries"] / curve.labels.n  # by node, as bits are
         part: News = {name: short(values) for name, values in found.items() if name in ACROSS}
         part["y"] = short(found[self._metric])
-        return {**part, "diverged": True} if curve.is_diverged else part
+        ends = {"over": curve.is_whole, "diverged": curve.is_diverged}
+        return {**part, **{name: True for name, found in ends.items() if found}}
 
 
 def short(values: Values) -> list[float | int | None]:

@@ -125,6 +125,7 @@ class Plot {
 
   axes(g, { right, low, high, isLog, look, found }) {
     const { box, sx, sy } = this, rows = Math.max(3, Math.round((box.bottom - box.top) / 34));
+    if (!found) return;
     g.fillStyle = look.soft;
     g.strokeStyle = look.line;
     g.lineWidth = 1;
@@ -135,7 +136,6 @@ class Plot {
       g.beginPath(); g.moveTo(box.left, at); g.lineTo(box.right, at); g.stroke();
       g.fillText(number(y), box.left - 7, at);
     }
-    if (!found) return;
     g.textAlign = "center";
     g.textBaseline = "top";
     const room = Math.max(2, Math.floor((box.right - box.left) / 78)), time = this.across === "s";

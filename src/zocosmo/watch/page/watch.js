@@ -56,6 +56,7 @@ function take(news) {
 }
 
 function append(curve, part) {
+  curve.over = Boolean(part.over || part.diverged);
   curve.diverged = Boolean(part.diverged);
   for (const name of ["bits", "queries", "s", "round", "y"]) {
     if (part.anew) curve[name] = part[name];
@@ -201,7 +202,7 @@ function drawCurves() {
       const slot = slots.get(curve.method), strong = seen.method === curve.method;
       const colour = slot === undefined ? look.rest : look.colours[slot];
       const faint = Boolean(seen.method) && !strong;
-      return { x: curve[plot.across], y: curve.y, colour, strong, faint, alive: running && !curve.diverged && slot !== undefined, of: curve };
+      return { x: curve[plot.across], y: curve.y, colour, strong, faint, alive: running && !curve.over && slot !== undefined, of: curve };
     });
     plot.draw(lines, { isLog: log, marks: plot.across === "bits" ? job.about.budgets || [] : [], look });
     plot.canvas.setAttribute("aria-label", `${job.about.metric} of ${methods.length} methods against ${plot.across}`);
@@ -256,21 +257,22 @@ function showGraph() {
   const graph = job.graph, hosts = hostOf();
   $("network").hidden = !graph || graph.n < 2;
   if (!graph || graph.n < 2) return;
-  const size = graph.n <= 12 ? 15 : graph.n <= 32 ? 10 : graph.n <= 64 ? 6 : 3, far = 100;
-  const at = (k) => (k === "server" ? [0, 0] : place(k, graph.n, far));
+  const ids = graph.members || [...Array(graph.n).keys()], where = new Map(ids.map((id, k) => [id, place(k, ids.length, 100)]));
+  const size = ids.length <= 12 ? 15 : ids.length <= 32 ? 10 : ids.length <= 64 ? 6 : 3;
+  const at = (id) => where.get(id) || [0, 0];
   const lit = new Set((graph.pairs || []).map(([a, b]) => `${a}-${b}`)), parts = [arrowHead()];
   const running = job.status.state === "running";
   const all = graph.talk === "neighbours" && running ? " all" : "";
-  const edges = graph.talk === "server" ? [...Array(graph.n).keys()].map((k) => ["server", k]) : graph.edges || [];
+  const edges = graph.talk === "server" ? ids.map((id) => ["server", id]) : graph.edges || [];
   for (const [a, b] of edges.slice().sort((p, q) => lit.has(`${p[0]}-${p[1]}`) - lit.has(`${q[0]}-${q[1]}`))) {
     const [x1, y1] = at(a), [x2, y2] = at(b), on = lit.has(`${a}-${b}`) || lit.has(`${b}-${a}`);
     parts.push(drawn("line", { x1, y1, x2, y2, class: `edge${on ? " lit" : graph.talk === "server" && running ? " all" : all}` }));
   }
   for (const each of job.nodes) if (each.for !== undefined && each.for !== null && each.for >= 0) parts.push(...waitLines(each, at, size));
   if (graph.talk === "server") parts.push(...spot("server", [0, 0], 15, "S", ""));
-  for (let k = 0; k < graph.n; k++) {
-    const host = hosts.get(k);
-    parts.push(...spot(`node ${k}`, at(k), size, graph.n <= 64 ? String(k) : "", host ? host.state : ""));
+  for (const id of ids) {
+    const host = hosts.get(id);
+    parts.push(...spot(`node ${id}`, at(id), size, ids.length <= 64 ? String(id) : "", host ? host.state : ""));
   }
   $("graph").replaceChildren(...parts);
   const round = graph.round === null || graph.round === undefined ? "" : `, round ${graph.round.toLocaleString("en")}`;
@@ -339,7 +341,7 @@ function slowest(nodes) {
   const total = new Map();
   for (const each of nodes) for (const [peer, s] of Object.entries(each.waited_for || {})) total.set(peer, (total.get(peer) || 0) + s);
   const [first] = [...total].sort((a, b) => b[1] - a[1]);
-  return first && nodes.length > 1 ? `Most waited for: ${first[0]}, ${clock(first[1])} in all.` : "";
+  return first && nodes.length > 1 ? `Most waited for: rank ${first[0]}, ${clock(first[1])} in all.` : "";
 }
 
 function showWork() {
@@ -355,15 +357,13 @@ function showWork() {
 }
 
 function addEvents(events) {
-  job.events.push(...events);
-  const list = $("events");
-  for (const each of events) {
+  job.events = [...events.slice().reverse(), ...job.events].sort((a, b) => b.s - a.s).slice(0, 300);
+  $("events").replaceChildren(...job.events.map((each) => {
     const item = document.createElement("li");
     item.append(make("time", clock(each.s)), make("span", each.what, `what ${each.what}`), make("span", each.text));
-    list.prepend(item);
-  }
-  while (list.children.length > 300) list.lastChild.remove();
-  $("no-events").hidden = list.children.length > 0;
+    return item;
+  }));
+  $("no-events").hidden = job.events.length > 0;
 }
 
 // Controls

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "watch"))
 
 from big import memory_of, write_rows
-from jobs import Writer
 from served import served
+from watched import Writer
 
 from browser import browser, opened
 from zocosmo.experiments.plan import load_plan

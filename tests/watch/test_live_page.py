@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from jobs import Writer, network, node_line, small
+from watched import Writer, network, node_line, small
 
 from browser import browser, opened
 

@@ -7,7 +7,7 @@ import sys
 import urllib.request
 
 import pytest
-from jobs import Writer
+from watched import Writer
 
 pytest.importorskip("starlette", reason="the extra watch is not installed")
 pytest.importorskip("uvicorn", reason="the extra watch is not installed")

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from jobs import Writer, network, node_line, small
+from watched import Writer, network, node_line, small
 
 from zocosmo import minimize
 from zocosmo.errors import InputError

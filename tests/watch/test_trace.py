@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from jobs import small
+from watched import small
 
 from zocosmo import trace as traces
 from zocosmo.experiments.run import run_plan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs import Writer, small
+from watched import Writer, small
 
 from zocosmo.errors import InputError
 from zocosmo.experiments.run import run_plan

@@ -6,9 +6,13 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
+from zocosmo.trace import TraceFile, traced
+
+TRIALS = [["bowl", "ring", "mine", "1", 4]]
 SMALL = """\
 problem: {kind: quadratic, d: 8, zeta: 1.0}
 graphs: [{kind: ring, n: 4}]
@@ -74,7 +78,8 @@ def test_a_stopped_study_in_the_terminal(stopped):
 )
 def test_mistakes_are_one_line(run, words, text):
     if words[:1] == ["runs"]:
-        run("run", "small.yaml")
+        with traced(TraceFile.begin(Path("runs/mine/.trace/study.jsonl")), trials=TRIALS) as trace:
+            trace.write("rows", columns={"trial": [0], "round": [0], "objective": [1.0]})
     code, out, err = run("watch", *words)
     assert (code, out) == (2, "")
     assert text in err

@@ -64,7 +64,7 @@ def test_points_of_a_running_study_appear_within_two_seconds(chromium, tmp_path)
         is_quiet(page, where)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.slow)])
 def test_a_finished_study_fits_the_screen(chromium, tmp_path, width):
     run_plan(small(tmp_path), tmp_path / "out", job="run")
     size = {"width": width, "height": 844}

@@ -32,7 +32,7 @@ demo: $(STAMP) ## the paper's main comparison, table and figure; then ours and t
 reproduce: $(MODELS) ## the paper, rerun: tables, figures and constants with verdicts; build/reproduction/report/index.html
 	$(BIN)/zocosmo reproduce all --out build/reproduction
 
-browser: $(STAMP) ## a Chromium and its driver, for tests of the report's page; without them those are skipped
+browser: $(STAMP) ## a Chromium and its driver, for tests of the report and of the live page; without them those are skipped
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && \
 	  timeout 300 sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium' \
 	  >/dev/null 2>&1; } || echo 'no Chromium can be installed here: tests of the report in a browser will be skipped'
@@ -64,6 +64,7 @@ bench: $(MODELS) ## every benchmark, each against its floor or peer in the same 
 	$(BIN)/python benchmarks/hangs.py
 	$(BIN)/python benchmarks/fused.py
 	$(BIN)/python benchmarks/full_model.py --tiny
+	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/same_bits.py --against HEAD
 
 docs: $(STAMP) ## the documentation, served on localhost

@@ -17,6 +17,7 @@ ORDER = (
     "words",
     "entries",
     "files",
+    "trace",
     "theory",
     "core",
     "graphs",
@@ -43,6 +44,7 @@ ORDER = (
     "llm",
     "checks",
     "compare",
+    "watch",
     "cli",
     "__main__",
     "zocosmo",  # the package itself, which re-exports names
@@ -73,12 +75,15 @@ OUTSIDE = {
     | {"huggingface_hub", "filelock", "psutil", "yaml", "rich"},
     "checks": {"numpy", "rich"},
     "compare": {"numpy", "pandas"},
+    "watch": {"numpy", "pandas", "pyarrow", "rich", "starlette", "uvicorn"},
     "cli": {"rich", "typer"},
     "zocosmo_paper": {"numpy", "pandas", "torch", "rich", "typer"},
 }
 
 ONLY_HERE = {  # libraries that one module imports for all others
     "matplotlib": ("report.figures",),
+    "starlette": ("watch.server",),
+    "uvicorn": ("watch.server",),
     "torch": ("dist", "torch", "llm", "zocosmo_paper.audit"),
     "cryptography": ("dist.seal",),
     "safetensors": ("dist.checkpoints", "llm"),

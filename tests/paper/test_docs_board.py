@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import browser, opened
 
+from browser import browser, opened
 from zocosmo_paper import reproduce
 from zocosmo_paper.board import headline_of
 from zocosmo_paper.claim import Claim

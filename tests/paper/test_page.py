@@ -5,9 +5,9 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from browser import browser, opened
 from fakes import CONFIG, ITEMS, TITLE, small  # noqa: F401
 
+from browser import browser, opened
 from zocosmo_paper import items, page, plans, reproduce, run
 from zocosmo_paper.page import write_page
 

@@ -138,6 +138,8 @@ class Course:
         run = self.run
         if run.t % self.log_every == 0:
             self.row()
+        if self.journal is not None and self.journal.trace is not None:
+            self.journal.trace.row(run, run.nfev + self.extra)
         if self.callback is None:
             return False
         from scipy.optimize import OptimizeResult

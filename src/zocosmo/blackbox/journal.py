@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from zocosmo.blackbox.traces import RunTrace
 from zocosmo.errors import InputError
 from zocosmo.oracle import Values
 
@@ -41,6 +42,7 @@ class Journal:
         self.path = path if self.is_kept else path / f"zocosmo-minimize-{_digest(question)}.journal"
         self.replayed = self.paid = 0
         self._lock = threading.Lock()
+        self.trace: RunTrace | None = None  # for those who watch
         self._kept: dict[Key, deque[Any]] = {}
         self._unused: dict[int, deque[Key]] = {}  # of rounds and probes, by node, in their order
         self.memory: dict[str, Any] = {}  # last state of each loss that remembers
@@ -141,12 +143,16 @@ class Journal:
         self._file.close()
         if not self.is_kept and not self.paid:
             self.path.unlink(missing_ok=True)
+        if self.trace is not None:
+            self.trace.close(keep=self.path.exists())
 
     def end(self) -> None:
         """The run has ended by itself: nothing is left to go on with."""
-        self.close()
+        if self.trace is not None:
+            self.trace.end("done")
         if not self.is_kept:
             self.path.unlink(missing_ok=True)
+        self.close()
 
 
 def read_lines(data: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:

@@ -17,6 +17,7 @@ from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.blackbox.place import Place, as_place
 from zocosmo.blackbox.questions import method_entry, schedule_entry
 from zocosmo.blackbox.suggest import as_reach
+from zocosmo.blackbox.traces import RunTrace
 from zocosmo.blackbox.tuning import Space, Tuning
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_whole
@@ -130,6 +131,10 @@ def minimize(
         if journal is None
         else _open_journal(journal, oracle, start, place, world, method, given, about, tol)
     )
+    if answers is not None:
+        ends = {"rounds": rounds, "budget": budget_bits, "tol": tol}
+        name = method if isinstance(method, str) else method.kind
+        answers.trace = RunTrace(answers.path, world, seed, method=name, **ends)
     course: Course | None = None
     try:
         chosen, suggestion = (tuning or space).complete(method, given, world, admit)
@@ -148,10 +153,14 @@ def minimize(
         if course is not None:
             error.result = course.partial(error)  # type: ignore[attr-defined]
         if answers is not None:
+            if answers.trace is not None:
+                answers.trace.end("failed" if isinstance(error, Exception) else "stopped", str(error))
             answers.close()
             error.journal = answers  # type: ignore[attr-defined]
         raise
     if answers is not None:
+        if answers.trace is not None:
+            answers.trace.row(course.run, result.nfev, last=True)
         answers.end()
     return result
 

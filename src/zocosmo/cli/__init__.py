@@ -23,7 +23,8 @@ import zocosmo.cli.probe
 import zocosmo.cli.schedule
 import zocosmo.cli.screen
 import zocosmo.cli.study
-import zocosmo.cli.tape  # noqa: F401
+import zocosmo.cli.tape
+import zocosmo.cli.watch  # noqa: F401
 from zocosmo._version import __version__
 from zocosmo.cli.common import UserMistake, app, refuse, show_help
 from zocosmo.cli.options import option

@@ -147,9 +147,9 @@ class Show:
         from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
         self.rounds, self.n = rounds, n
-        text = "rounds  {task.fields[note]}  {task.fields[bits]} Mbit/node"
+        text = "rounds  {task.fields[note]}  {task.fields[bits]} Mbit/node sent"
         self._bar = stderr_bar(BarColumn(), MofNCompleteColumn(), text, TimeRemainingColumn())
-        self._task = self._bar.add_task("", total=rounds, note="", bits="0")
+        self._task = self._bar.add_task("", total=rounds, note="", bits="0.000")
         self._began: tuple[int, float] | None = None
 
     def __enter__(self) -> "Show":

@@ -258,11 +258,13 @@ def _bar(rounds: int | None) -> Iterator[Callable[[OptimizeResult], None] | None
     """A bar on stderr, and the callback that moves it."""
     from rich.progress import BarColumn, TimeElapsedColumn
 
-    text = "round {task.completed}  loss {task.fields[loss]:.4g}  {task.fields[bits]:,.0f} bits"
+    text = "round {task.completed}  {task.fields[loss]}{task.fields[queries]:,} queries  "
+    text += "{task.fields[bits]:,.0f} bits/node sent"
     with stderr_bar(BarColumn(), text, TimeElapsedColumn()) as bar:
-        task = bar.add_task("", total=rounds, loss=math.nan, bits=0.0)
+        task = bar.add_task("", total=rounds, loss="", queries=0, bits=0.0)
 
         def tick(now: OptimizeResult) -> None:
-            bar.update(task, completed=now.nit, loss=now.fun, bits=now.bits)
+            loss = f"loss {now.fun:.4g}  " if math.isfinite(now.fun) else ""
+            bar.update(task, completed=now.nit, loss=loss, queries=now.nfev, bits=now.bits)
 
         yield None if bar.disable else tick

@@ -71,6 +71,7 @@ def _run(
                 suffix=options.suffix,
                 states=states,
                 executor=executor,
+                job="run",
             )
         except KeyboardInterrupt:
             again = ["zocosmo", "run", *as_line(context, "out", "resume", "replace", "processes")]
@@ -122,7 +123,7 @@ def table(
     from zocosmo.report.tables import FORMATS, render_cells, render_contrasts, rich_cells
 
     check_known("format", fmt, FORMATS)
-    log = find_log(study)
+    log, _ = find_rows(study)
     budgets: list[Any] = [None] if last else list(bits or log.header["config"].get("budgets", [])) or [None]
     if against:
         text = render_contrasts(log.rows, budgets, against, metric, relative=relative, fmt=fmt)
@@ -153,14 +154,29 @@ def figure(
     from zocosmo.report.curves import figure as draw
     from zocosmo.report.figures import check_figure
 
-    log = find_log(study)
+    log, unfinished = find_rows(study)
     marks = list(bits or log.header["config"].get("budgets", [])) if x == "bits" else []
     paths = to or [Path(f"{study.stem}.png"), Path(f"{study.stem}.svg")]
     for path in paths:
         check_figure(path)
     for path in paths:
-        draw(log.rows, path, x=x, metric=metric, budgets=marks)
+        draw(log.rows, path, x=x, metric=metric, budgets=marks, note=unfinished)
         print(path)
+
+
+def find_rows(study: Path) -> tuple["Log", str]:
+    """The log, or the rows so far of a study that is not finished, which is said; then in short, else ""."""
+    from zocosmo.experiments.unfinished import read_unfinished
+    from zocosmo.log import FORMATS, logs_in
+
+    is_config = study.suffix in (".yaml", ".yml")
+    folder = RUNS / study.stem if is_config else study
+    found = None if study.suffix in FORMATS or logs_in(folder) else read_unfinished(folder)
+    if found is None:
+        return find_log(study), ""
+    say(f"{folder} is not finished: {found.text}")
+    log = _with_budgets(study, found.log) if is_config and study.exists() else found.log
+    return log, f"unfinished: {found.text.partition(';')[0]}"
 
 
 def find_log(study: Path) -> "Log":
@@ -201,9 +217,9 @@ def progress(plan: "Plan") -> Iterator["Tick"]:
     from rich.progress import BarColumn, TimeRemainingColumn
 
     rate = "{task.percentage:>3.0f} %  {task.fields[rate]} node-rounds/s"
-    values = "best {task.fields[best]}  {task.fields[bits]} bits/node  {task.fields[note]}"
+    values = "{task.fields[best]}{task.fields[bits]} bits/node sent  {task.fields[note]}"
     bar = stderr_bar(plan.name, BarColumn(), rate, values, TimeRemainingColumn())
-    task = bar.add_task("run", total=plan.node_rounds, rate="–", best="–", bits="–", note="")
+    task = bar.add_task("run", total=plan.node_rounds, rate="0", best="", bits="0", note="")
     done: dict[int, int] = {}
     best = math.inf
 
@@ -212,8 +228,10 @@ def progress(plan: "Plan") -> Iterator["Tick"]:
         done[now.batch] = now.rounds
         best = min(best, now.best)
         total, elapsed = sum(done.values()), bar.tasks[0].elapsed or 0.0
-        about = {"best": f"{best:.4g}", "bits": f"{now.bits:,.0f}", "note": now.note}
-        pace = f"{total / elapsed:,.0f}" if elapsed > 0 else "–"
+        about = {"bits": f"{now.bits:,.0f}", "note": now.note}
+        if math.isfinite(best):
+            about["best"] = f"best {best:.4g}  "
+        pace = f"{total / elapsed:,.0f}" if elapsed > 0 else "0"
         bar.update(task, completed=total, rate=pace, **about)
 
     with bar:

@@ -57,7 +57,7 @@ def compare(
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
-            how: dict[str, Any] = {"processes": processes, "tick": tick, "executor": executor}
+            how: dict[str, Any] = {"processes": processes, "tick": tick, "executor": executor, "job": "compare"}
             return run_plan(plan, folder, resume=True, **how).rows
 
     for contest, plan in pairs:

@@ -10,7 +10,7 @@ proposals of all its peers; they answer from a background thread, without waitin
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from zocosmo.dist.channel import TorchChannel
@@ -38,6 +38,7 @@ class Company:
         self._lost: set[tuple[int, int]] = set()
         self._pulse: dict[tuple[int, int], tuple[bytes, float]] = {}  # last heartbeats and their times
         self._given_up_by: str | None = None
+        self.tell: Callable[[str, int, int], None] = lambda what, rank, t: None  # of losses and returns
         self._starting = True  # until all peers have answered; no round begins before
         self._round, self._lock, self._closed = -1, threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -87,6 +88,7 @@ class Company:
                 return False
             self.channel.renew(peer)
             self._connected[peer] = seen
+            self.tell("back", peer, t)
         return True
 
     def _meet(self, peer: int, seen: int) -> bool:
@@ -125,6 +127,7 @@ class Company:
             file=sys.stderr,
             flush=True,
         )
+        self.tell("lost", peer, max(self._round, 0))
         self._lost.add((peer, gone))
         self.channel.links.drop(peer)
         self.job.store.set(f"lost/{peer}/{gone}", str(self.job.rank))

@@ -69,6 +69,8 @@ class IdleStudy(Study):
         if start.round:
             self._restore(start, host, rows)
         company = Company(self.job, host.channel, self.incarnation, [int(t) for t in starts])
+        company.tell = self.trace.event
+        self.trace.follow(trial, host, run.world)
         try:
             company.start(host.t)
             self._rounds(host, company)
@@ -85,10 +87,12 @@ class IdleStudy(Study):
             assert isinstance(draw, EdgeLocalDraw)
             partner = int(draw.partners[0, 0])
             host.channel.begin(t)
+            self.trace.missing = -1
             if partner == me or not company.is_with(partner, t):
                 self.log.idled += partner != me
                 host.skip()
                 if partner != me and company.is_missed(partner):
+                    self.trace.missing = partner
                     time.sleep(self.links.deadline.typical)  # keep the pace of a normal round
             else:
                 try:
@@ -100,7 +104,7 @@ class IdleStudy(Study):
                 self.links.deadline.observe(time.monotonic() - began)
             if plan.is_due(host.t):
                 self._post(host)
-                self.log.add(0, host.t, host.channel, self.links)
+                self._log(0, host)
                 sent = host.channel.ledger(host.channel.codec).sent_by(me).payload
                 self.tick(Progress(0, host.t * host.channel.n, np.inf, float(sent)))
             if host.t % self.every == 0:

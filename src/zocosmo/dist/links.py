@@ -97,10 +97,16 @@ class Links:
         self._outgoing: dict[tuple[int, int], Buffer] = {}
         self._gloo_device: Any = None
         self.waited = 0.0  # seconds spent waiting for peers
+        self.waited_for: dict[int, float] = {}  # by peer
         self._waiting = Waiting()
         self._closed = threading.Event()
         if not quiet:
             threading.Thread(target=self._notice, daemon=True).start()
+
+    @property
+    def waits_for(self) -> tuple[int, float]:
+        """The peer that this process waits for now, −1 if none, and since when; for other threads."""
+        return self._waiting.peer, self._waiting.since
 
     def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
         """Connect this process to its peers among these pairs; existing connections are kept."""
@@ -221,14 +227,15 @@ class Links:
             raise self.lost(peer, t, 0.0, error) from error
 
     def _wait(self, peer: int, work: Any, t: int, since: float) -> None:
-        waiting = self._waiting
+        waiting, began = self._waiting, time.monotonic()
         waiting.peer, waiting.round, waiting.since = peer, t, since
         try:
-            work.wait(timedelta(seconds=max(0.001, self.deadline.seconds - (time.monotonic() - since))))
+            work.wait(timedelta(seconds=max(0.001, self.deadline.seconds - (began - since))))
         except RuntimeError as error:
             raise self.lost(peer, t, time.monotonic() - since, error) from error
         finally:
             waiting.peer = -1
+            self.waited_for[peer] = self.waited_for.get(peer, 0.0) + time.monotonic() - began
 
     def lost(self, peer: int, t: int | None, elapsed: float, error: Exception) -> PeerLost:
         """The error with peer, round and time, and the reason of the first process that ended."""

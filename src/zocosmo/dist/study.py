@@ -23,6 +23,7 @@ from zocosmo.dist.handshake import agree, make_manifest
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.ranklog import RankLog, merge
+from zocosmo.dist.ranktrace import RankTrace
 from zocosmo.dist.rendezvous import Job
 from zocosmo.errors import InputError, ZocosmoError
 from zocosmo.experiments.folder import Folder, FolderPart
@@ -72,7 +73,10 @@ class Study:
         self.links = Links(self.job, deadline=Deadline(self.options.deadline), backend=self.options.backend)
         try:
             with self._folder() as (folder, done):
-                return done if self.said["finished"] else self._trials(folder)
+                if self.said["finished"]:
+                    return done
+                with self._traced():
+                    return self._trials(folder)
         except Exception as error:  # reported before the connections close
             self.job.tell(why=str(error) if isinstance(error, ZocosmoError) else repr(error))
             raise
@@ -103,6 +107,21 @@ class Study:
             if self.said["anew"]:
                 self.checkpoints.clear()
             yield folder, done
+
+    @contextlib.contextmanager
+    def _traced(self) -> Iterator[None]:
+        """A trace for those who watch, with how this process ended."""
+        returns = self.incarnation
+        anew = self.said["anew"] and not returns  # a process that comes back goes on in its trace
+        self.trace = RankTrace(self.out, self.plan, self.job, self.links, anew=anew, returns=returns)
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as found:
+            error = found
+            raise
+        finally:
+            self.trace.close(error)
 
     def _trials(self, folder: Folder) -> Log | None:
         parts = [FolderPart(folder.part(k).path, self.stamp) for k in range(len(self.plan.trials))]
@@ -137,6 +156,7 @@ class Study:
         plan, run = self.plan, trial.run()
         host = self._host(trial, run)
         rows = LogRows([trial], [0], run.graph.n)
+        self.trace.follow(trial, host, run.world)
         if start:
             states = self._restore(Position(trial.number, start), host, rows)
         else:
@@ -147,11 +167,21 @@ class Study:
             self.links.deadline.observe(time.monotonic() - began)
             if plan.is_due(host.t):
                 states = self._measure(host, rows)
-                self.log.add(trial.number, host.t, host.channel, self.links)
+                self._log(trial.number, host)
                 self.tick(Progress(trial.number, host.t * run.graph.n, rows.best, rows.bits))
             if host.t % self.every == 0 and host.alive.all():
                 self._save(Position(trial.number, host.t), host, rows, states)
         return rows, None if states is None else run.problem.vectors(states.astype(plan.dtype))
+
+    def _log(self, trial: int, host: Host) -> None:
+        """A row of this process's log."""
+        channel, trace = host.channel, self.trace
+        self.log.add(trial, host.t, channel, self.links)
+        trace.messages, trace.bytes, trace.idled = (
+            channel.messages,
+            sum(channel.crossed.values()),
+            self.log.idled,
+        )
 
     def _host(self, trial: Trial, run: Run, *, connect: bool = True) -> Host:
         wire, dtype = trial.method.wire_for(self.plan.wire, self.plan.dtype), self.plan.dtype
@@ -169,6 +199,7 @@ class Study:
         if found is None:
             return None
         rows.take(found[0])
+        self.trace.rows(rows.newest, last=host.t in (0, self.plan.last))
         return found[1]
 
     def _save(self, position: Position, host: Host, rows: LogRows, states: Values | None) -> None:

@@ -17,6 +17,7 @@ from zocosmo.errors import FolderError, InputError
 from zocosmo.experiments.states import DAMAGED, Columns, load_arrays, save_arrays
 from zocosmo.files import make_folder, write_text
 from zocosmo.log import Log, fingerprint, logs_in, read_log, write_log
+from zocosmo.trace import FOLDER, STUDY
 
 
 class FolderPart(NamedTuple):
@@ -48,6 +49,7 @@ class Folder:
     def __init__(self, path: Path, header: dict[str, Any], suffix: str = ".parquet") -> None:
         self.path, self.header, self.suffix = path, header, suffix
         self._about, self._parts = path / "plan.json", path / "parts"
+        self.trace = path / FOLDER / STUDY
 
     def part(self, number: int) -> FolderPart:
         return FolderPart(self._parts / f"{number:04d}", fingerprint(self.header))
@@ -79,6 +81,7 @@ class Folder:
 
     def _clear(self) -> None:
         shutil.rmtree(self._parts, ignore_errors=True)
+        shutil.rmtree(self.trace.parent, ignore_errors=True)
         for path in (self._about, *logs_in(self.path)):
             path.unlink(missing_ok=True)
 

@@ -21,10 +21,12 @@ from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
 from zocosmo.experiments.states import STATES, Columns, write_states
+from zocosmo.experiments.traces import BatchTrace, about_plan
 from zocosmo.experiments.until import Until
 from zocosmo.log import Log, make_header
 from zocosmo.rounds.checkpoint import ENDS, Checkpoint
 from zocosmo.sim.engine import Simulation, method_key, problem_key
+from zocosmo.trace import TraceFile, traced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +63,14 @@ def run_plan(
     states: bool = False,
     watch: Watch | None = None,
     executor: Executor | None = None,
+    job: str = "",
 ) -> Log:
     """Run all trials of a plan. With `out`, the log is `out`/log.parquet and a stopped study can go on.
 
     With `states` the last states of all nodes are kept beside the log, in states.npz. `watch` is called at
     every checkpoint before a snapshot can hold it: what it writes is there when a stopped study goes on.
     With an `executor` its workers run the batches, wherever they are, and the log has the same bytes.
+    With the name of a `job`, `out` has a trace for `zocosmo watch`.
     """
     if watch is not None and (processes > 1 or executor is not None):
         where = "an executor" if executor is not None else f"processes = {processes}"
@@ -86,15 +90,17 @@ def run_plan(
                 raise InputError(f"{out} holds a log without {STATES}; start anew with --replace --states")
             return done
         kept.unlink(missing_ok=True)  # of a study that stood here before
-        how: dict[str, Any] = {"states": states, "watch": watch, "executor": executor}
-        columns = _run_batches(plan, batches, folder, processes, tell, **how)
-        found: Columns = {}
-        for part in columns:
-            found |= {name: part.pop(name) for name in list(part) if name.startswith("trial-")}
-        if states:
-            write_states(kept, found)
-        log = Log(make_frame(plan, columns), header)
-        folder.finish(log)
+        trace = TraceFile.begin(folder.trace) if job else None
+        with traced(trace, **(about_plan(plan, job) if job else {})):
+            how: dict[str, Any] = {"states": states, "watch": watch, "trace": trace, "executor": executor}
+            columns = _run_batches(plan, batches, folder, processes, tell, **how)
+            found: Columns = {}
+            for part in columns:
+                found |= {name: part.pop(name) for name in list(part) if name.startswith("trial-")}
+            if states:
+                write_states(kept, found)
+            log = Log(make_frame(plan, columns), header)
+            folder.finish(log)
     return log
 
 
@@ -144,6 +150,7 @@ def run_batch(
     *,
     states: bool = False,
     watch: Watch | None = None,
+    trace: TraceFile | None = None,
 ) -> Columns:
     """Rows of some trials as columns; read from `part` if it is done, continued from it if it is not.
 
@@ -164,9 +171,11 @@ def run_batch(
         guard=plan.guard,
     )
     rows = LogRows(trials, [paths[trial.path] for trial in trials], sim.problem.n, plan.until)
+    tracing = BatchTrace(trace, number, trials, sim)
 
     def measure() -> None:
         rows.take(now := sim.checkpoint())
+        tracing.rows(rows.newest)
         if watch is not None:
             watch(sim, now)
 
@@ -178,9 +187,15 @@ def run_batch(
     each = len(trials) * sim.problem.n
 
     def tell() -> None:
-        tick(Progress(number, sim.t * each, rows.best, rows.bits, sim.problem.note()))
+        tracing.note = sim.problem.note()
+        bits = rows.bits if plan.is_due(sim.t) else sent_by_a_node(sim)
+        tick(Progress(number, sim.t * each, rows.best, bits, tracing.note))
 
-    _advance(plan, sim, rows, part, measure, tell)
+    try:
+        _advance(plan, sim, rows, part, measure, tell, tracing.beat)
+        tracing.rows(rows.newest, last=True)
+    finally:
+        tracing.close()
     columns = rows.columns()
     if states:
         last = sim.states()
@@ -189,6 +204,13 @@ def run_batch(
         part.save("done", columns)
         part.drop("half")
     return columns
+
+
+def sent_by_a_node(sim: Simulation) -> float:
+    """Payload bits per node so far, the most of any run."""
+    ledgers = (sim.channel.ledger(codec) for codec in sim.channel.codecs)
+    spent = (ledger.counts.sum(axis=-2)[..., : len(KINDS) - 1].sum(axis=-1) for ledger in ledgers)
+    return max(float(bits.max(initial=0)) for bits in spent) / sim.problem.n
 
 
 def state_name(trial: Trial) -> str:
@@ -202,6 +224,7 @@ def _advance(
     part: FolderPart | None,
     measure: Callable[[], None],
     tell: Callable[[], None],
+    beat: Callable[[], None],
 ) -> None:
     """Round after round to the end of the plan; a snapshot now and then, and when asked to stop."""
     saved = told = time.monotonic()
@@ -214,6 +237,7 @@ def _advance(
             elif sim.problem.has_note and time.monotonic() - told > NOTE_EVERY:
                 tell()
                 told = time.monotonic()
+            beat()
             asked = stop.asked()
             if part is not None and (asked or time.monotonic() - saved > SNAPSHOT_EVERY):
                 now = {f"sim.{name}": array for name, array in sim.arrays().items()}
@@ -236,6 +260,7 @@ class LogRows:
         self._parts: list[Columns] = []
         self._until, self._over = until, np.zeros(len(trials), bool)
         self.best, self.bits = math.inf, 0.0
+        self.newest: Columns = {}  # the rows of the last checkpoint taken
 
     def take(self, now: Checkpoint) -> None:
         """Add a checkpoint: a row for each trial whose run was alive and not over."""
@@ -268,6 +293,7 @@ class LogRows:
                 "diverged": now.diverged[path],
             }
         )
+        self.newest = self._parts[-1]
         self.best = float(np.nanmin(now.objective[path], initial=math.inf)) if len(path) else self.best
         self.bits = float(self._parts[-1]["bits"].max(initial=0.0))
 
@@ -296,18 +322,19 @@ def _run_batches(
     states: bool = False,
     watch: Watch | None = None,
     executor: Executor | None = None,
+    trace: TraceFile | None = None,
 ) -> list[Columns]:
     parts = [None if folder is None else folder.part(k) for k in range(len(batches))]
     if executor is not None:
         return _run_elsewhere(plan, batches, parts, tick, executor, states)
     if processes <= 1 or len(batches) <= 1:
         return [
-            run_batch(plan, trials, k, parts[k], tick, states=states, watch=watch)
+            run_batch(plan, trials, k, parts[k], tick, states=states, watch=watch, trace=trace)
             for k, trials in enumerate(batches)
         ]
     columns: list[Columns] = [{} for _ in batches]
     tasks = [(plan, trials, k, parts[k], unwatched) for k, trials in enumerate(batches)]
-    for k, found in in_processes(partial(run_batch, states=states), tasks, processes):
+    for k, found in in_processes(partial(run_batch, states=states, trace=trace), tasks, processes):
         columns[k] = found
         _tell_done(plan, batches[k], k, found, tick)
     return columns
@@ -350,11 +377,17 @@ def _stored(part: FolderPart | None, trials: Sequence[Trial], states: bool) -> C
 
 def make_frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":
     """One frame with the labels of each trial, sorted by trial and round."""
+    return label_rows(
+        columns, [(*trial.labels, str(trial.seed), trial.graph_of().n) for trial in plan.trials]
+    )
+
+
+def label_rows(columns: Sequence[Columns], about: Sequence[tuple[str, str, str, str, int]]) -> "pd.DataFrame":
+    """As `make_frame`, with problem, graph, method, seed and n by trial."""
     import pandas as pd
 
     frame = pd.concat([pd.DataFrame(part) for part in columns], ignore_index=True)
     frame = frame.sort_values(["trial", "round"], kind="stable", ignore_index=True)
-    about = [(*trial.labels, str(trial.seed), trial.graph_of().n) for trial in plan.trials]
     labels = pd.DataFrame(about, columns=["problem", "graph", "method", "seed", "n"])
     beside = labels.take(frame["trial"].to_numpy()).reset_index(drop=True)
     front = pd.concat([frame[["trial"]], beside], axis=1)

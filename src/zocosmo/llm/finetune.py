@@ -59,7 +59,14 @@ def finetune(
     adapters = Adapters(out, subject, as_yaml(resolved(plan)), see or (lambda now: None))
     try:
         log = run_plan(
-            plan, out, resume=resume, replace_old=replace_old, tick=tick, states=True, watch=adapters
+            plan,
+            out,
+            resume=resume,
+            replace_old=replace_old,
+            tick=tick,
+            states=True,
+            watch=adapters,
+            job="finetune",
         )
     except RuntimeError as error:
         if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):

@@ -103,9 +103,11 @@ class Record:
         return np.sqrt(self._mean(self.steps**2)) / (math.sqrt(2.0) * noise)
 
     def note(self, noise: float) -> str:
+        if not self.count.any():
+            return ""
         with np.errstate(all="ignore"):
-            signal = f"  snr {self.snr(noise).mean():.1f}" if noise else ""
-            return f"loss {self.loss().mean():.3f}{signal}"
+            signal = f"  snr {np.nanmean(self.snr(noise)):.1f}" if noise else ""
+            return f"loss {np.nanmean(self.loss()):.3f}{signal}"
 
     def arrays(self) -> dict[str, Values]:
         kept = {name: vars(self)[name].copy() for name in KEPT}

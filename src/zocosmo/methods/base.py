@@ -73,6 +73,11 @@ class World:
     def schedule(self) -> Schedule:
         return build_schedule(self.graph, self.chosen)
 
+    def pairs(self, tape: Tape, t: int) -> list[list[int]]:
+        """The pairs of round t, each in ascending order."""
+        partners = self.schedule.partners(tape, np.array([t])).reshape(-1).tolist()
+        return [[i, j] for i, j in enumerate(partners) if i < j]
+
     @property
     def is_whole(self) -> bool:
         """Whether all nodes are in this process."""
@@ -197,6 +202,7 @@ class Method(ABC):
     coarse: ClassVar[bool] = False  # can use wires of a few bits: mixes with `held`, and settles
     server: ClassVar[bool] = False  # nodes talk to a server, node n, and not to each other
     by_sign: ClassVar[bool] = False  # a step depends on the sign of a slope, not on its size
+    is_paired: ClassVar[bool] = False  # nodes talk to the partners that the schedule gives them, in pairs
     histories: ClassVar[tuple[str, ...]] = ()  # parts of the state whose length depends on the round
 
     eta: float

@@ -35,6 +35,7 @@ class EdgeLocal(Corrected):
     kind: ClassVar[str] = "edge_local"
     codecs: ClassVar[tuple[str, ...]] = ("values", "indexed", "plain", "delta", "entropy")
     coarse: ClassVar[bool] = True
+    is_paired: ClassVar[bool] = True
     limits: ClassVar = {"coupling": partial(check_known, known=COUPLINGS)}
 
     coupling: Literal["G", "S", "I"] = "I"

@@ -34,10 +34,16 @@ class Curve(NamedTuple):
 
 
 def figure(
-    log: pd.DataFrame, to: Path, *, x: str = "bits", metric: str = "objective", budgets: Sequence[float] = ()
+    log: pd.DataFrame,
+    to: Path,
+    *,
+    x: str = "bits",
+    metric: str = "objective",
+    budgets: Sequence[float] = (),
+    note: str = "",
 ) -> None:
     """Draw a metric against bits per node or rounds. Budgets are dashed vertical lines; the axis ends just
-    after the largest."""
+    after the largest. A `note` stands above all panels."""
     check_known("x", x, ACROSS)
     check_metric(log, metric)
     if log.empty:
@@ -64,6 +70,8 @@ def figure(
         if k % columns == 0:
             axes.set_ylabel(NAMES.get(metric, metric), fontsize=9)
     legend(canvas, methods, curves, budgets)
+    if note:
+        canvas.suptitle(note, fontsize=9, color="#B3261E")
     save_figure(canvas, to, dpi=160)
 
 

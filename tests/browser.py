@@ -28,14 +28,14 @@ def browser():
 
 @contextmanager
 def opened(found, path, **options):
-    """A page of a file, with all that it says on the console and all that it asks for."""
+    """A page of a file or an address, with all that it says on the console and all that it asks for."""
     context = found.new_context(**options)
     page = context.new_page()
     said, asked = [], []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri())
+    page.goto(path if isinstance(path, str) else path.as_uri())
     page.wait_for_load_state("load")
     page.said, page.asked = said, asked
     try:

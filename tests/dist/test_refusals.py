@@ -76,6 +76,7 @@ def mismatches(folder):
     for name, (text, _) in OTHERS.items():
         yield case(f"other-{name}", folder, TEXT, ranks={"1": {"config": text}})
     yield case("other-code", folder, TEXT, ranks={"1": {"source": "f" * 64}})
+    yield case("other-every", folder, TEXT, ranks={"2": {"options": {"checkpoint_every": 3}}})
     both = {"q": changed(methods=[{**COSMO[0], "q": 4}])}
     yield case("other-two", folder, TEXT, ranks={"1": {"config": both["q"]}, "2": {"config": both["q"]}})
 
@@ -144,6 +145,13 @@ def test_another_version_of_the_code_is_refused(said):
     assert error == "ManifestMismatch"
     assert "parameters.code: rank 0 has '" in text
     assert f" {'0' * 16}', rank 1 '" in text and f" {'f' * 16}';" in text  # noqa: PT018
+
+
+def test_ranks_that_would_keep_other_checkpoints_are_refused(said):
+    """They would never hold a common round to resume from."""
+    error, text = line(said, "other-every")
+    assert error == "ManifestMismatch"
+    assert "parameters.checkpoint_every: rank 0 has 1000000, rank 2 3;" in text
 
 
 def test_all_ranks_that_differ_are_named(said):

@@ -37,6 +37,8 @@ def launch(
     \b
     Example: zocosmo example > first.yaml && zocosmo launch first.yaml --nodes 2 --out runs/first-2
     """
+    from zocosmo.dist.launch import Refused
+
     plan = options.plan()
     world = _world(plan, nodes)
     folder = options.folder(plan)
@@ -49,7 +51,7 @@ def launch(
         return
     line = [sys.executable, "-m", "zocosmo.dist", *as_line(context, "nodes", "restarts")]
     code = _launch(line, world, restarts, alone=lost == "idle")
-    if code and (folder / "plan.json").exists():
+    if code and not isinstance(code, Refused) and (folder / "plan.json").exists():
         again = ["zocosmo", "launch", *as_line(context, "nodes", "resume", "replace"), "--nodes", str(world)]
         say(f"finished work is kept. Continue with: {shlex.join([*again, '--resume'])}")
     raise typer.Exit(code)

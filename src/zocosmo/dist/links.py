@@ -4,7 +4,6 @@ A connection is a process group of two, so sockets exist only along edges, and o
 others intact. Exchanges go through the peers in the order of an edge colouring (`graphs.colouring`).
 """
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.rendezvous import NOTICE, Job
 from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, PeerLost, check_known
+from zocosmo.files import say
 from zocosmo.graphs.colouring import edge_colours
 
 c10d: Any = torch.distributed  # much of what we use is untyped
@@ -273,9 +273,5 @@ class Links:
             if waiting.peer >= 0 and elapsed >= NOTICE and elapsed % NOTICE < 1.0:
                 when = "to connect" if waiting.round < 0 else f"in round {waiting.round}"
                 limit = self.job.join_within if waiting.round < 0 else self.deadline.seconds
-                print(
-                    f"zocosmo: rank {self.job.rank} waits for rank {waiting.peer} {when}, "
-                    f"{elapsed:.0f} s of {limit:.0f} s",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                whom = f"rank {self.job.rank} waits for rank {waiting.peer}"
+                say(f"{whom} {when}, {elapsed:.0f} s of {limit:.0f} s")

@@ -91,7 +91,7 @@ class Peer:
         try:
             self._enter()
         except ZocosmoError as error:
-            self.job.tell(why=str(error))
+            self.job.fail(error)
             self.close()
             raise
         return self

@@ -6,7 +6,7 @@ from zocosmo.dist.idle import IdleStudy
 from zocosmo.dist.rendezvous import Job
 from zocosmo.dist.study import Options as Options
 from zocosmo.dist.study import Study
-from zocosmo.errors import ZocosmoError, check_known
+from zocosmo.errors import check_known
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Tick
 from zocosmo.log import Log
@@ -20,5 +20,5 @@ def run_ranks(plan: Plan, job: Job, out: Path, options: Options, tick: Tick | No
     try:
         return STUDIES[options.on_lost_peer](plan, job, out, options, tick or (lambda progress: None)).run()
     except Exception as error:
-        job.tell(why=str(error) if isinstance(error, ZocosmoError) else repr(error))
+        job.fail(error)
         raise

@@ -17,7 +17,7 @@ from zocosmo.log import source_hash
 from zocosmo.methods.base import World
 
 REMEDY = "start all ranks with the same settings"
-REFUSALS: dict[Any, type[ZocosmoError]] = {"mismatch": ManifestMismatch, "damage": MessageError}
+REFUSALS: dict[str, type[ZocosmoError]] = {"mismatch": ManifestMismatch, "damage": MessageError}
 
 
 def agree(job: Job, manifests: Sequence[Manifest]) -> None:
@@ -27,8 +27,8 @@ def agree(job: Job, manifests: Sequence[Manifest]) -> None:
     verdict = job.share("manifest", None if posted is None else json.dumps(_verdict(posted)).encode())
     said = decoded(verdict, "the verdict of rank 0", dict)
     kind, text = said.get("error"), said.get("text")
-    if kind in REFUSALS and isinstance(text, str):
-        raise REFUSALS[kind](text)
+    if isinstance(kind, str) and kind in REFUSALS and isinstance(text, str):
+        raise REFUSALS[kind](" ".join(text.split()))
     if said.get("same") != _hash(mine):  # a process that was restarted with something else, by itself
         _compare({0: job.fetch("manifest/0", 0), job.rank: mine})
         raise MessageError(f"rank 0 compared other manifests than its own; {REMEDY}")

@@ -33,7 +33,7 @@ class Config:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
             raise ConfigError(f"not YAML: {error.problem or error}", source=name, line=line) from None
         except yaml.YAMLError as error:
-            raise ConfigError(f"not YAML: {error}", source=name, line=1) from None
+            raise ConfigError(f"not YAML: {' '.join(str(error).split())}", source=name, line=1) from None
         except RecursionError:
             raise ConfigError("lists are nested too deeply", source=name, line=1) from None
 

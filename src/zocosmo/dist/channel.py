@@ -59,14 +59,17 @@ class TorchChannel(FramedChannel):
         (i,) = self._at
         if i == j:
             return letters
-        size, peer = letters.values.shape[-1], self._host[j]
-        index = None if u is None else u.index.reshape(-1)
+        size, peer, value, link = letters.values.shape[-1], self._host[j], self.value, (i, j)
+        bare = letters.scale is None and not self._layout(size, value).field.carries
+        index = None if u is None or bare else u.index.reshape(-1)
 
         def frames() -> dict[int, tuple[bytes, bytes]]:
-            return {peer: self._frame((i, j), i, self._message(letters, 0, index), self.value)}
+            message = Message(letters.values[0]) if bare else self._message(letters, 0, index)
+            return {peer: self._frame(link, i, message, value)}
 
-        got = self.links.exchange(frames, {peer: self._frame_bytes(size, self.value)}, self.t)
-        return self._letter(self._accept(got[peer], Awaited((j, i), j, size, index), peer, self.value))
+        got = self.links.exchange(frames, {peer: self._frame_bytes(size, value)}, self.t)
+        message = self._accept(got[peer], Awaited((j, i), j, size, index), peer, value)
+        return Letters(message.values[None]) if bare else self._letter(message)
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         if over == "links":

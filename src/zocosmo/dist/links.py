@@ -98,6 +98,7 @@ class Links:
         self._gloo_device: Any = None
         self.waited = 0.0  # seconds spent waiting for peers
         self._waiting = Waiting()
+        self._whole = 0.0, timedelta()  # the deadline, as torch takes it
         self._closed = threading.Event()
         if not quiet:
             threading.Thread(target=self._notice, daemon=True).start()
@@ -157,17 +158,40 @@ class Links:
         since = time.monotonic()
         if self.backend != "gloo":
             return self._in_turn(make(), sizes, t, since)
-        peers = self.in_order(sizes) if len(sizes) > 1 else list(sizes)
+        if len(sizes) == 1:
+            return self._with_one(make, *next(iter(sizes.items())), t, since)
+        peers = self.in_order(sizes)
         inboxes = [self._inbox(peer, sizes[peer], t) for peer in peers]
         sends = [(peer, self._send(peer, parts, t)) for peer, parts in make().items()]
+        got = {}
         for peer, inbox in zip(peers, inboxes, strict=True):
             self._wait(peer, inbox.work, t, since)
             inbox.now, inbox.next = inbox.next, inbox.now
             inbox.work = self._be_ready(peer, inbox.next)
+            got[peer] = inbox.now.read()
         for peer, work in sends:
             self._wait(peer, work, t, since)
         self.waited += time.monotonic() - since
-        return {peer: inbox.now.read() for peer, inbox in zip(peers, inboxes, strict=True)}
+        return got
+
+    def _with_one(
+        self,
+        make: Callable[[], Mapping[int, Sequence[bytes]]],
+        peer: int,
+        size: int,
+        t: int,
+        since: float,
+    ) -> dict[int, memoryview]:
+        """`exchange` where one peer sends: what nearly every round of pairs does, without lists."""
+        inbox = self._inbox(peer, size, t)
+        sends = [(to, self._send(to, parts, t)) for to, parts in make().items()]
+        self._wait(peer, inbox.work, t, since)
+        inbox.now, inbox.next = inbox.next, inbox.now
+        inbox.work = self._be_ready(peer, inbox.next)
+        for to, work in sends:
+            self._wait(to, work, t, since)
+        self.waited += time.monotonic() - since
+        return {peer: inbox.now.read()}
 
     def _in_turn(
         self, out: Mapping[int, Sequence[bytes]], sizes: Mapping[int, int], t: int, since: float
@@ -224,11 +248,18 @@ class Links:
         waiting = self._waiting
         waiting.peer, waiting.round, waiting.since = peer, t, since
         try:
-            work.wait(timedelta(seconds=max(0.001, self.deadline.seconds - (time.monotonic() - since))))
+            work.wait(self._time_left(since))
         except RuntimeError as error:
             raise self.lost(peer, t, time.monotonic() - since, error) from error
         finally:
             waiting.peer = -1
+
+    def _time_left(self, since: float) -> timedelta:
+        """Until the deadline of what began at `since`; at the start, nearly always, one that is kept."""
+        whole, elapsed = self.deadline.seconds, time.monotonic() - since
+        if whole != self._whole[0]:
+            self._whole = whole, timedelta(seconds=whole)
+        return self._whole[1] if elapsed < 0.001 * whole else timedelta(seconds=max(0.001, whole - elapsed))
 
     def lost(self, peer: int, t: int | None, elapsed: float, error: Exception) -> PeerLost:
         """The error with peer, round and time, and the reason of the first process that ended."""

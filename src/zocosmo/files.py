@@ -40,6 +40,16 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         raise InputError(f"{path} {what}: {why}{remedy}") from None
 
 
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Files and folders made meanwhile are closed to other users; those that are there stay as they are."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def say(text: str) -> None:
     """A line on stderr, in one write: lines of several processes cannot merge."""
     sys.stderr.write(f"zocosmo: {text}\n")

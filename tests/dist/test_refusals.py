@@ -111,8 +111,12 @@ def apart(folder):
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("refusals")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("refusals")
+
+
+@pytest.fixture(scope="module")
+def said(folder):
     return run_cases(folder, 3, [*mismatches(folder), *places(folder), *seeds(folder), *apart(folder)])
 
 
@@ -198,6 +202,19 @@ def test_a_seed_that_is_not_handed_out_never_leaves_a_process(said, name):
     assert not in_store(said, name, SEED)
 
 
+def test_only_an_open_job_has_a_commitment_that_can_be_guessed(said):
+    """In a sealed one it is salted anew at each start, the same for all ranks."""
+    assert in_store(said, "secret", Tape(SEED).commitment())
+    assert not in_store(said, "secret-sealed", Tape(SEED).commitment())
+
+
+def test_what_a_sealed_job_writes_is_closed_to_others(said, folder):
+    files = {name: list((folder / name).rglob("*")) for name in ("secret", "secret-sealed")}
+    assert any("plan.json" in path.name for path in files["secret-sealed"])
+    assert not [path for path in files["secret-sealed"] if path.stat().st_mode & 0o077]
+    assert [path for path in files["secret"] if path.stat().st_mode & 0o044]
+
+
 def test_ranks_do_not_wait_for_one_that_ended_before_the_handshake(said):
     ranks = said["one-ends"]
     assert [rank["error"] for rank in ranks] == ["PeerLost", "InputError", "PeerLost"]
@@ -223,6 +240,7 @@ def dist(folder, texts, *options, last=()):
     for rank, text in enumerate(texts):
         paths.append(folder / f"config-{rank}.yaml")
         paths[-1].write_text(text, encoding="utf-8")
+        paths[-1].chmod(0o600)  # seeds of a sealed job must not be read by others
     out = ["--out", str(folder / "out")]
     commands = [["-m", "zocosmo.dist", str(path), *out, *options] for path in paths]
     commands[-1] += last

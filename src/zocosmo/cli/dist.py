@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from zocosmo.cli.common import app, ended_by_signals, print_report, say
 from zocosmo.cli.options import JsonOption, ProcessOptions, argument, as_line, option, taking
 from zocosmo.cli.study import find_log, where
 from zocosmo.errors import check_known, check_whole
+from zocosmo.files import private_files
 
 if TYPE_CHECKING:
     from zocosmo.experiments.plan import Plan
@@ -94,7 +96,8 @@ def _finished(plan: "Plan", folder: Path, options: ProcessOptions) -> "Log | Non
     if not (folder / "plan.json").exists() and not logs_in(folder):
         return None
     study = Folder(folder, make_header(plan.config, plan.fingerprint), options.suffix)
-    with study.opened(resume=options.resume, replace_old=False) as done:
+    private = nullcontext() if options.key_file is None else private_files()
+    with private, study.opened(resume=options.resume, replace_old=False) as done:
         return done
 
 

@@ -156,7 +156,7 @@ class FramedChannel(Channel):
         """The awaited message, or an error that says what came instead."""
         line = self._lines[peer]
         if (plain := self._plainly(each.origin, each.size, value, line.received)) is not None:
-            values = plain.read(data, self.t, line.received, line.opening)
+            values = plain.read(memoryview(data), self.t, line.received, line.opening)
             if values is not None:
                 line.received += 1
                 self._check_finite(values, each.origin)

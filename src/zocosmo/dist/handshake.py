@@ -10,7 +10,7 @@ from zocosmo._version import __version__
 from zocosmo.core.manifest import Difference, Manifest, Scalar
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wires import WIRES
-from zocosmo.dist.job import Job, decoded
+from zocosmo.dist.job import Job, decoded, of_the_store
 from zocosmo.dist.seal import fresh_salt, open_blob, seal_blob
 from zocosmo.errors import InputError, ManifestMismatch, MessageError, ZocosmoError
 from zocosmo.log import source_hash
@@ -110,6 +110,15 @@ def _seed(given: Any) -> Seed:
     raise MessageError("the seeds in the store are damaged; start all ranks again")
 
 
+def common_salt(job: Job) -> bytes:
+    """32 random bytes for the commitments of a sealed job, new at every start; who comes first draws them."""
+    with of_the_store():
+        found: bytes = job.store.compare_set("commitment salt", "", fresh_salt().hex())
+    if not re.fullmatch(rb"[0-9a-f]{64}", found):
+        raise MessageError("the salt of the commitments in the store is damaged; start all ranks again")
+    return bytes.fromhex(found.decode())
+
+
 def make_manifest(
     world: World,
     seed: Seed,
@@ -118,12 +127,16 @@ def make_manifest(
     dtype: str,
     sealed: bool,
     parameters: Mapping[str, Scalar],
+    salt: bytes = b"",
     **fields: Any,
 ) -> Manifest:
-    """What all processes must agree on about a session; `fields` are method, q and codec."""
+    """What all processes must agree on about a session; `fields` are method, q and codec.
+
+    A `salt` hardens the commitment to the seed.
+    """
     code = f"{__version__} {source_hash()[:16]}"
     return Manifest(
-        seed_commitment=Tape(seed).commitment(),
+        seed_commitment=Tape(seed).commitment(salt),
         d=world.d,
         n=world.graph.n,
         edges=world.graph.edges,

@@ -64,7 +64,7 @@ class Job:
             return None
         keys = {rank: f"{what}/{rank}" for rank in range(1, self.world)}
         self._await(keys)
-        with _of_the_store():
+        with of_the_store():
             return [content, *(self.store.multi_get(list(keys.values())) if keys else ())]
 
     def share(self, what: str, content: bytes | None) -> bytes:
@@ -81,7 +81,7 @@ class Job:
         With `after` the value is an answer to what all processes post under that name.
         """
         self._await({rank: key}, after)
-        with _of_the_store():
+        with of_the_store():
             data: bytes = self.store.get(key)
         return data
 
@@ -166,25 +166,26 @@ class Job:
 
     def put(self, key: str, content: bytes) -> None:
         """Set a key in the store."""
-        with _of_the_store():
+        with of_the_store():
             self.store.set(key, content)
 
     def has(self, *keys: str) -> bool:
         """Whether the store has all these keys."""
-        with _of_the_store():
+        with of_the_store():
             return bool(self.store.check(list(keys)))
 
     def read(self, key: str, default: bytes = b"") -> bytes:
         """The value of a key in the store, if it is there."""
         if not self.has(key):
             return default
-        with _of_the_store():
+        with of_the_store():
             data: bytes = self.store.get(key)
         return data
 
 
 @contextlib.contextmanager
-def _of_the_store() -> Iterator[None]:
+def of_the_store() -> Iterator[None]:
+    """What torch raises when its store is gone is a PeerLost."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

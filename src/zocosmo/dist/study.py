@@ -19,7 +19,7 @@ from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.checkpoints import Checkpoints, Position
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.engine import Host, Values, check_peers
-from zocosmo.dist.handshake import agree, make_manifest
+from zocosmo.dist.handshake import agree, common_salt, make_manifest
 from zocosmo.dist.job import Job, decoded
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
@@ -63,7 +63,8 @@ class Study:
             Place(graph, job.world)  # checks the number of processes
         for trial in plan.trials:
             check_peers(trial.method)
-        self.manifests = [manifest(plan, trial, options) for trial in plan.trials]
+        salt = b"" if options.key is None else common_salt(job)
+        self.manifests = [manifest(plan, trial, options, salt) for trial in plan.trials]
         self.mine = out / "ranks" / f"{job.rank:03d}"
         self.began = False  # the first round of this process
         self.incarnation = 0  # restarts of this process alone
@@ -237,7 +238,7 @@ def as_position(given: Any) -> Position:
     raise MessageError(f"the store has {given!r} for a trial and a round; start all ranks again")
 
 
-def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
+def manifest(plan: Plan, trial: Trial, options: Options, salt: bytes = b"") -> Manifest:
     """What all processes must agree on about a trial."""
     run, method = trial.run(), trial.method
     apart = ("q", "codec", "decay", "wire", *method.unstated)
@@ -258,5 +259,6 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
     fields = {"q": method.settings.get("q", run.problem.d), "method": method.kind, "codec": method.codec}
     wire = method.wire_for(plan.wire, plan.dtype)
     about: dict[str, Any] = {"wire": wire, "dtype": plan.dtype, "sealed": options.key is not None}
+    about["salt"] = salt
     parameters = {**settings, **decay, **problem, **rest}
     return make_manifest(run.world, trial.seed, parameters=parameters, **about, **fields)

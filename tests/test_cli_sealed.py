@@ -1,9 +1,7 @@
 """Seeds of sealed jobs: not on a command line, not in a file that others can read, not to be guessed."""
 
 import hashlib
-import io
 import re
-import subprocess
 import sys
 
 import pytest
@@ -14,7 +12,6 @@ from zocosmo.errors import InputError
 
 pytest.importorskip("torch")
 
-from zocosmo.cli.common import refuse, say
 from zocosmo.cli.options import ProcessOptions, read_seeds
 from zocosmo.dist import launch as launching
 from zocosmo.dist.seal import make_key
@@ -105,31 +102,3 @@ def test_a_salted_commitment_is_scrypt_of_the_key():
     assert Tape(7).commitment(salt) == expected
     assert len({Tape(7).commitment(salt), Tape(7).commitment(bytes(32)), Tape(7).commitment()}) == 3
     assert Tape(8).commitment(salt) != expected
-
-
-# Lines of several processes
-
-
-def test_a_line_is_one_write(monkeypatch):
-    class Counted(io.StringIO):
-        writes = 0
-
-        def write(self, text):
-            Counted.writes += 1
-            return super().write(text)
-
-    monkeypatch.setattr(sys, "stderr", Counted())
-    say("rank 1 waits")
-    refuse("two\nlines", "rank 0: ")
-    assert sys.stderr.getvalue() == "zocosmo: rank 1 waits\nzocosmo: rank 0: two lines\n"
-    assert Counted.writes == 2
-
-
-def test_lines_of_two_processes_do_not_merge(tmp_path):
-    """Unbuffered, as in containers, where `print` writes the end of a line by itself."""
-    code = "from zocosmo.cli.common import say\nfor _ in range(4000): say('x' * 40)"
-    with (tmp_path / "said").open("wb") as said:
-        line = [sys.executable, "-u", "-c", code]
-        both = [subprocess.Popen(line, stderr=said) for _ in range(2)]
-        assert [each.wait(60) for each in both] == [0, 0]
-    assert set((tmp_path / "said").read_text().splitlines()) == {"zocosmo: " + "x" * 40}

@@ -150,9 +150,8 @@ class PlainFrames:
     def read(self, data: memoryview, round_: int, sequence: int, seal: Sealing | None) -> NDArray[Any] | None:
         """The values of the frame expected; None if this is another, or damaged."""
         numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
-        head, start = self._head[seal is not None] + numbers + self._tag, bytes(data[:_HEAD_BYTES])
-        body = bytes(data[_HEAD_BYTES:])  # a copy: it cannot change any more
-        if start != head + _CHECKSUM.pack(extend(value(head), body)):
+        head, body = self._head[seal is not None] + numbers + self._tag, bytes(data[_HEAD_BYTES:])  # a copy
+        if data[:_HEAD_BYTES] != head + _CHECKSUM.pack(extend(value(head), body)):
             return None
         if seal is not None:
             body = seal.open(body, round=round_, sequence=sequence, sender=self.sender, head=head)

@@ -83,6 +83,7 @@ class FramedChannel(Channel):
         self._plain: dict[tuple[int, int, int, str, int], PlainFrames | None] = {}
         self._within = d  # what the coordinates of messages are chosen from
         self._hop = place.hop(self.rank)
+        self._is_lean = isinstance(links, Links) and links.is_lean  # other links have `exchange` only
         if key is not None:
             self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
         links.open(place.edges, connect=connect)

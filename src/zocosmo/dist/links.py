@@ -158,9 +158,7 @@ class Links:
         since = time.monotonic()
         if self.backend != "gloo":
             return self._in_turn(make(), sizes, t, since)
-        if len(sizes) == 1:
-            return self._with_one(make, *next(iter(sizes.items())), t, since)
-        peers = self.in_order(sizes)
+        peers = self.in_order(sizes) if len(sizes) > 1 else list(sizes)
         inboxes = [self._inbox(peer, sizes[peer], t) for peer in peers]
         sends = [(peer, self._send(peer, parts, t)) for peer, parts in make().items()]
         got = {}
@@ -174,24 +172,31 @@ class Links:
         self.waited += time.monotonic() - since
         return got
 
-    def _with_one(
-        self,
-        make: Callable[[], Mapping[int, Sequence[bytes]]],
-        peer: int,
-        size: int,
-        t: int,
-        since: float,
-    ) -> dict[int, memoryview]:
-        """`exchange` where one peer sends: what nearly every round of pairs does, without lists."""
-        inbox = self._inbox(peer, size, t)
-        sends = [(to, self._send(to, parts, t)) for to, parts in make().items()]
-        self._wait(peer, inbox.work, t, since)
-        inbox.now, inbox.next = inbox.next, inbox.now
-        inbox.work = self._be_ready(peer, inbox.next)
-        for to, work in sends:
-            self._wait(to, work, t, since)
-        self.waited += time.monotonic() - since
-        return {peer: inbox.now.read()}
+    @property
+    def is_lean(self) -> bool:
+        """Whether `swap` may be used."""
+        return self.backend == "gloo"
+
+    def swap(self, peer: int, parts: Sequence[bytes], size: int, t: int) -> memoryview:
+        """`exchange` with one peer of a message that is ready: what a round of pairs does, in few steps."""
+        since, waiting, key = time.monotonic(), self._waiting, (peer, size)
+        inbox = self._inboxes.get(key)
+        if inbox is None or inbox.work is None:
+            inbox = self._inbox(peer, size, t)
+        sent, timeout = self._send(peer, parts, t), self._time_left(since)
+        waiting.peer, waiting.round, waiting.since = peer, t, since
+        try:
+            inbox.work.wait(timeout)
+            inbox.now, inbox.next = inbox.next, inbox.now
+            inbox.work = self._be_ready(peer, inbox.next)
+            elapsed = time.monotonic() - since
+            sent.wait(timeout if elapsed < 0.001 * self._whole[0] else self._time_left(since))
+        except RuntimeError as error:
+            raise self.lost(peer, t, time.monotonic() - since, error) from error
+        finally:
+            waiting.peer = -1
+        self.waited += elapsed
+        return inbox.now.read()
 
     def _in_turn(
         self, out: Mapping[int, Sequence[bytes]], sizes: Mapping[int, int], t: int, since: float

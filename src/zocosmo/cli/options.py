@@ -108,8 +108,8 @@ class ProcessOptions(StudyOptions):
         """Refuse to seal messages whose seeds every user of this machine can read."""
         if self.seeds and self.seeds_file is not None:
             raise InputError("--seeds and --seeds-file are two lists of seeds; give one")
-        if self.key_file is None:
-            return
+        if self.key_file is None or not self.key_file.is_file():
+            return  # whoever reads the key says that there is none
         if self.seeds or any(each.partition("=")[0].strip().startswith("seeds") for each in self.set_ or ()):
             raise InputError(
                 "a sealed job keeps its seeds to itself, and others can read a command line; "

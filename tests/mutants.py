@@ -48,7 +48,7 @@ def mutate(data, other, rng):
         return data[: rng.randrange(len(data))] + other[rng.randrange(len(other)) :]
     changed = bytearray(data)  # a few bytes overwritten; half of the time in the header
     for _ in range(rng.randint(1, 4)):
-        changed[rng.randrange(32 if kind == 5 else len(data))] = rng.choice(
+        changed[rng.randrange(min(32, len(data)) if kind == 5 else len(data))] = rng.choice(
             [0, 1, 2, 3, 4, 5, 6, 7, 37, 255, rng.randrange(256)]
         )
     return bytes(changed)

@@ -1,8 +1,10 @@
-"""Atomic writes: a file appears complete or not at all."""
+"""Atomic writes: a file, or a line on stderr, appears complete or not at all."""
 
 import math
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,34 @@ def replace_file(to: Path, write: Callable[[Path], object]) -> None:
         raise InputError(f"{to} cannot be written: {error.strerror}") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
+    """Whatever a library raises over damaged bytes is an InputError: the path, `what`, and why."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # readers raise errors of every kind, and new ones with each release
+        why = (str(error).splitlines() or [""])[0][:160] or type(error).__name__
+        raise InputError(f"{path} {what}: {why}{remedy}") from None
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Files and folders made meanwhile are closed to other users; those that are there stay as they are."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def say(text: str) -> None:
+    """A line on stderr, in one write: lines of several processes cannot merge."""
+    sys.stderr.write(f"zocosmo: {text}\n")
+    sys.stderr.flush()
 
 
 def make_folder(path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zocosmo._version import __version__
 from zocosmo.errors import InputError
-from zocosmo.files import replace_file, write_text
+from zocosmo.files import reading, replace_file, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HEADER = "zocosmo"  # key of the header in a Parquet file
 FORMATS = (".parquet", ".csv")
 TEXT = ("problem", "graph", "method", "seed")  # text columns, even if they look like numbers
+NUMBERS = ("trial", "n", "round", "bits", "queries", "stages", "objective", "local", "disagreement")
 LIBRARIES = ("numpy", "scipy", "networkx", "pandas", "pyarrow", "scikit-learn")
 MODEL_LIBRARIES = ("torch", "transformers", "peft", "tokenizers")  # recorded for language models
 
@@ -51,36 +52,51 @@ def logs_in(folder: Path) -> list[Path]:
 
 
 def read_log(path: Path) -> Log:
-    """What `write_log` wrote."""
-    import pandas as pd
-
+    """What `write_log` wrote; an InputError if the file is damaged, or of something else."""
     check_format(path)
     if not path.is_file():
         raise InputError(f"there is no log {path}; run the study first")
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8") as file:
-            first = file.readline()
-        if not first.startswith("# {"):
-            raise InputError(f"{path} has no header line; is it a log of zocosmo run?")
-        try:
-            columns = pd.read_csv(path, skiprows=1, nrows=0).columns
-            numbers: dict[str, list[str]] = {name: ["", "nan"] for name in columns if name not in TEXT}
-            rows = pd.read_csv(
-                path, skiprows=1, dtype=dict.fromkeys(TEXT, str), keep_default_na=False, na_values=numbers
-            )
-            return Log(rows, json.loads(first[2:]))
-        except ValueError as error:
-            raise InputError(f"{path} is not a complete log: {str(error).splitlines()[0]}") from None
+    with reading(path, "is not a complete log"):
+        header, rows = (_read_csv if path.suffix == ".csv" else _read_parquet)(path)
+        log = Log(rows, json.loads(header))
+    _check_log(path, log)
+    return log
+
+
+def _read_csv(path: Path) -> tuple[str, "pd.DataFrame"]:
+    import pandas as pd
+
+    with path.open(encoding="utf-8") as file:
+        first = file.readline()
+    if not first.startswith("# {"):
+        raise InputError(f"{path} has no header line; is it a log of zocosmo run?")
+    columns = pd.read_csv(path, skiprows=1, nrows=0).columns
+    numbers: dict[str, list[str]] = {name: ["", "nan"] for name in columns if name not in TEXT}
+    text = dict.fromkeys(TEXT, str)
+    rows = pd.read_csv(
+        path, skiprows=1, dtype=text, keep_default_na=False, na_values=numbers, low_memory=False
+    )
+    return first[2:], rows
+
+
+def _read_parquet(path: Path) -> tuple[bytes, "pd.DataFrame"]:
     import pyarrow.parquet as pq
 
-    try:
+    with reading(path, "is not a Parquet file"):
         table = pq.read_table(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a Parquet file: {str(error).splitlines()[0]}") from None
     header = (table.schema.metadata or {}).get(HEADER.encode())
     if header is None:
         raise InputError(f"{path} has no header; is it a log of zocosmo run?")
-    return Log(table.to_pandas(), json.loads(header))
+    return header, table.to_pandas()
+
+
+def _check_log(path: Path, log: Log) -> None:
+    """Refuse a header that is no mapping, and numbers that are text."""
+    if not isinstance(log.header, dict):
+        raise InputError(f"{path} has no mapping for a header; is it a log of zocosmo run?")
+    for name in NUMBERS:
+        if name in log.rows and len(log.rows) and log.rows[name].dtype.kind not in "iufb":
+            raise InputError(f"{path} is damaged: column {name} holds text; run the study again")
 
 
 def check_format(path: Path) -> None:

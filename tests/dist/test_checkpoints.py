@@ -69,6 +69,16 @@ def test_those_of_another_stamp_are_not_held(tmp_path):
     assert filled(tmp_path, rounds=()).held() == [(0, 2), (0, 4)]
 
 
+def test_those_of_an_older_study_do_not_cost_a_new_one_its_own(tmp_path):
+    """They have higher rounds; today's are of another stamp and must stay, the newest three of them."""
+    filled(tmp_path, rounds=(700, 800, 900))
+    new = filled(tmp_path, rounds=(2, 4, 6, 8), stamp="plan B")
+    assert new.held() == [(0, 4), (0, 6), (0, 8)]
+    again = filled(tmp_path, rounds=(10,), stamp="plan B")
+    assert again.held() == [(0, 6), (0, 8), (0, 10)]
+    assert filled(tmp_path, rounds=()).held() == [(0, 700), (0, 800), (0, 900)]
+
+
 @SAME_FOLDER
 @given(share=st.floats(0, 1, exclude_max=True), suffix=st.sampled_from([".json", ".safetensors"]))
 def test_a_file_cut_anywhere_is_not_held(tmp_path, share, suffix):

@@ -76,6 +76,7 @@ def mismatches(folder):
     for name, (text, _) in OTHERS.items():
         yield case(f"other-{name}", folder, TEXT, ranks={"1": {"config": text}})
     yield case("other-code", folder, TEXT, ranks={"1": {"source": "f" * 64}})
+    yield case("other-every", folder, TEXT, ranks={"2": {"options": {"checkpoint_every": 3}}})
     both = {"q": changed(methods=[{**COSMO[0], "q": 4}])}
     yield case("other-two", folder, TEXT, ranks={"1": {"config": both["q"]}, "2": {"config": both["q"]}})
 
@@ -110,8 +111,12 @@ def apart(folder):
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("refusals")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("refusals")
+
+
+@pytest.fixture(scope="module")
+def said(folder):
     return run_cases(folder, 3, [*mismatches(folder), *places(folder), *seeds(folder), *apart(folder)])
 
 
@@ -144,6 +149,13 @@ def test_another_version_of_the_code_is_refused(said):
     assert error == "ManifestMismatch"
     assert "parameters.code: rank 0 has '" in text
     assert f" {'0' * 16}', rank 1 '" in text and f" {'f' * 16}';" in text  # noqa: PT018
+
+
+def test_ranks_that_would_keep_other_checkpoints_are_refused(said):
+    """They would never hold a common round to resume from."""
+    error, text = line(said, "other-every")
+    assert error == "ManifestMismatch"
+    assert "parameters.checkpoint_every: rank 0 has 1000000, rank 2 3;" in text
 
 
 def test_all_ranks_that_differ_are_named(said):
@@ -190,6 +202,19 @@ def test_a_seed_that_is_not_handed_out_never_leaves_a_process(said, name):
     assert not in_store(said, name, SEED)
 
 
+def test_only_an_open_job_has_a_commitment_that_can_be_guessed(said):
+    """In a sealed one it is salted anew at each start, the same for all ranks."""
+    assert in_store(said, "secret", Tape(SEED).commitment())
+    assert not in_store(said, "secret-sealed", Tape(SEED).commitment())
+
+
+def test_what_a_sealed_job_writes_is_closed_to_others(said, folder):
+    files = {name: list((folder / name).rglob("*")) for name in ("secret", "secret-sealed")}
+    assert any("plan.json" in path.name for path in files["secret-sealed"])
+    assert not [path for path in files["secret-sealed"] if path.stat().st_mode & 0o077]
+    assert [path for path in files["secret"] if path.stat().st_mode & 0o044]
+
+
 def test_ranks_do_not_wait_for_one_that_ended_before_the_handshake(said):
     ranks = said["one-ends"]
     assert [rank["error"] for rank in ranks] == ["PeerLost", "InputError", "PeerLost"]
@@ -215,6 +240,7 @@ def dist(folder, texts, *options, last=()):
     for rank, text in enumerate(texts):
         paths.append(folder / f"config-{rank}.yaml")
         paths[-1].write_text(text, encoding="utf-8")
+        paths[-1].chmod(0o600)  # seeds of a sealed job must not be read by others
     out = ["--out", str(folder / "out")]
     commands = [["-m", "zocosmo.dist", str(path), *out, *options] for path in paths]
     commands[-1] += last

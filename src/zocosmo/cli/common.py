@@ -19,6 +19,7 @@ from zocosmo.cli.plugins import Command, Commands
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.extras import missing
+from zocosmo.files import say as say
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges, is_edges
 
 if TYPE_CHECKING:
@@ -97,12 +98,8 @@ def print_report(report: dict[str, Any], as_json: bool, show: Callable[[Console]
 def refuse(error: Exception | str, prefix: str = "") -> int:
     """Say what is wrong, in one line and one write; the exit code of a user's mistake."""
     text = error.format_message() if isinstance(error, UserMistake) else str(error)
-    sys.stderr.write(f"zocosmo: {prefix}{' '.join(text.split())}\n")
+    say(prefix + " ".join(text.split()))
     return 2
-
-
-def say(text: str) -> None:
-    print(f"zocosmo: {text}", file=sys.stderr, flush=True)
 
 
 def is_watched() -> bool:

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from zocosmo.cli.common import app, ended_by_signals, print_report, say
 from zocosmo.cli.options import JsonOption, ProcessOptions, argument, as_line, option, taking
 from zocosmo.cli.study import find_log, where
 from zocosmo.errors import check_known, check_whole
+from zocosmo.files import private_files
 
 if TYPE_CHECKING:
     from zocosmo.experiments.plan import Plan
@@ -37,6 +39,8 @@ def launch(
     \b
     Example: zocosmo example > first.yaml && zocosmo launch first.yaml --nodes 2 --out runs/first-2
     """
+    from zocosmo.dist.launch import Refused
+
     plan = options.plan()
     world = _world(plan, nodes)
     folder = options.folder(plan)
@@ -49,7 +53,7 @@ def launch(
         return
     line = [sys.executable, "-m", "zocosmo.dist", *as_line(context, "nodes", "restarts")]
     code = _launch(line, world, restarts, alone=lost == "idle")
-    if code and (folder / "plan.json").exists():
+    if code and not isinstance(code, Refused) and (folder / "plan.json").exists():
         again = ["zocosmo", "launch", *as_line(context, "nodes", "resume", "replace"), "--nodes", str(world)]
         say(f"finished work is kept. Continue with: {shlex.join([*again, '--resume'])}")
     raise typer.Exit(code)
@@ -92,7 +96,8 @@ def _finished(plan: "Plan", folder: Path, options: ProcessOptions) -> "Log | Non
     if not (folder / "plan.json").exists() and not logs_in(folder):
         return None
     study = Folder(folder, make_header(plan.config, plan.fingerprint), options.suffix)
-    with study.opened(resume=options.resume, replace_old=False) as done:
+    private = nullcontext() if options.key_file is None else private_files()
+    with private, study.opened(resume=options.resume, replace_old=False) as done:
         return done
 
 

@@ -2,7 +2,9 @@
 
 import functools
 import inspect
+import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -91,6 +93,34 @@ class ProcessOptions(StudyOptions):
     ] = None
     seeds_from_rank_0: Annotated[bool, option("Take the seeds of rank 0.", "--seeds-from-rank-0")] = False
     states: Annotated[bool, option("Keep the last states in states.npz.")] = True
+    seeds_file: Annotated[
+        Path | None, option("Seeds from a file (mode 600) in place of the config's, one a line, or 1-40.")
+    ] = None
+
+    def plan(self, seeds: Sequence[Seed] | None = None) -> "Plan":
+        """The plan, with the seeds of the file if there is one; others may not read those of a sealed job."""
+        if seeds is None:
+            self._check_secret()
+            seeds = None if self.seeds_file is None else read_seeds(self.seeds_file)
+        return super().plan(seeds)
+
+    def _check_secret(self) -> None:
+        """Refuse to seal messages whose seeds every user of this machine can read."""
+        if self.seeds and self.seeds_file is not None:
+            raise InputError("--seeds and --seeds-file are two lists of seeds; give one")
+        if self.key_file is None or not self.key_file.is_file():
+            return  # whoever reads the key says that there is none
+        if self.seeds or any(each.partition("=")[0].strip().startswith("seeds") for each in self.set_ or ()):
+            raise InputError(
+                "a sealed job keeps its seeds to itself, and others can read a command line; "
+                "put them into a file of mode 600, and give --seeds-file FILE"
+            )
+        given_by_0 = self.seeds_from_rank_0 and os.environ.get("RANK", "0") != "0"
+        if self.seeds_file is None and not given_by_0 and is_open(self.config):
+            raise InputError(
+                f"{self.config} has the seeds of a sealed job and others can read it; "
+                f"chmod 600 {shlex.quote(str(self.config))}, or give --seeds-file FILE"
+            )
 
 
 def taking(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -121,6 +151,28 @@ def as_seeds(text: str) -> list[Seed] | None:
     if not all(re.fullmatch(r"[0-9]{1,18}|[0-9]{1,9}-[0-9]{1,9}", part) for part in parts):
         raise InputError(f"--seeds are whole numbers or ranges, such as 1,2,3 or 1-40; got {text!r}")
     return [int(part) if part.isdecimal() else part for part in parts]
+
+
+def is_open(path: Path) -> bool:
+    """Whether users other than the owner can read a file."""
+    try:
+        return bool(path.stat().st_mode & 0o044)
+    except OSError:
+        return False  # whoever reads it says why it cannot be read
+
+
+def read_seeds(path: Path) -> list[Seed]:
+    """Seeds, one a line: whole numbers, ranges, or any text. Only the owner may read the file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(f"seeds file {path} cannot be read: {error}") from None
+    if is_open(path):
+        raise InputError(f"seeds file {path} can be read by others; chmod 600 {shlex.quote(str(path))}")
+    seeds = [line.strip() for line in lines if line.strip()]
+    if not seeds:
+        raise InputError(f"seeds file {path} is empty; write one seed a line, or a range such as 1-40")
+    return [int(seed) if re.fullmatch(r"[0-9]{1,18}", seed) else seed for seed in seeds]
 
 
 def as_line(context: typer.Context, *but: str) -> list[str]:

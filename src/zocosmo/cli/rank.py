@@ -8,6 +8,7 @@ from zocosmo.cli.common import HELP, App, UserMistake, refuse, say
 from zocosmo.cli.options import ProcessOptions, taking
 from zocosmo.cli.study import progress, where
 from zocosmo.dist.handshake import hand_out
+from zocosmo.dist.lifeline import hold_on
 from zocosmo.dist.rendezvous import join
 from zocosmo.dist.run import Options, run_ranks
 from zocosmo.dist.seal import read_key
@@ -58,6 +59,7 @@ def run(options: ProcessOptions) -> None:
 def main() -> None:
     """Run the command; a user's mistake is one line that names the rank, and exit code 2."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # end at once, even during a wait: files are always whole
+    hold_on()
     prefix = f"rank {os.environ['RANK']}: " if "RANK" in os.environ else ""
     try:
         code = app(standalone_mode=False) or 0

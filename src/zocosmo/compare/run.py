@@ -57,8 +57,8 @@ def compare(
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
-            how: dict[str, Any] = {"processes": processes, "tick": tick, "executor": executor, "job": "compare"}
-            return run_plan(plan, folder, resume=True, **how).rows
+            how: dict[str, Any] = {"processes": processes, "tick": tick, "executor": executor}
+            return run_plan(plan, folder, resume=True, job="compare", **how).rows
 
     for contest, plan in pairs:
         _make_ready(out / contest.name, plan, replace_old)

@@ -33,6 +33,11 @@ class Message:
         if self.index is not None:
             self.index = np.asarray(self.index)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether this is one row of values and nothing else."""
+        return self.index is None and self.seed is None and not self.scale and self.values.ndim == 1
+
 
 class Field:
     """No field: the receiver rebuilds the support from the tape. The other kinds override what differs.

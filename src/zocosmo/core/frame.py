@@ -13,9 +13,10 @@ impossible count, not the frame expected, broken seal, wrong length, and last th
 """
 
 import struct
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from google_crc32c import extend, value
+from numpy.typing import NDArray
 
 from zocosmo.core.fields import Message
 from zocosmo.core.levels import LEVEL
@@ -38,6 +39,7 @@ FRAME_VERSION = 2
 FRAME_BITS = Bits(framing=8 * 32)
 
 _HEADER = struct.Struct("<4BIQQ4s")
+_NUMBERS = struct.Struct("<QQ")  # of the header: the round, then the size with the sequence
 _CHECKSUM = struct.Struct("<I")
 _HEAD_BYTES = _HEADER.size + _CHECKSUM.size
 _SIZE_BITS, _SEQUENCE_BITS = 40, 24
@@ -112,6 +114,48 @@ def unframe(
         numbers = {"round": header.round, "sequence": header.sequence, "sender": header.sender}
         body = seal.open(body, **numbers, head=start[: _HEADER.size])
     return header, header.codec.decode(body, d=d, q=header.size, value=header.value)
+
+
+class PlainFrames:
+    """Frames of one sender, size and value type whose message is its values and nothing else.
+
+    The bytes are those of `frame_parts`, with all that stays the same written once. `read` knows the frame
+    that is expected; whatever else comes is for `unframe`, which says what it is.
+    """
+
+    __slots__ = ("_head", "_tag", "_value", "length", "sender", "size")
+
+    def __init__(self, codec: Codec, value_type: ValueType, sender: int, size: int, session: bytes) -> None:
+        head = _pack(Header(codec, value_type, 0, sender, size), session, sealed=False)
+        self._head = head[:3] + b"\0" + head[4:8], head[:3] + b"\1" + head[4:8]  # plain, and sealed
+        self._tag, self._value = head[24:28], value_type
+        self.sender, self.size, self.length = sender, size, size * value_type.bits // 8
+
+    @staticmethod
+    def suit(codec: Codec, value_type: ValueType) -> bool:
+        """Whether messages of this codec and type are values in whole bytes."""
+        bare = codec.field.bits(1, 1).total == 0 and not codec.field.carries
+        return bare and value_type.is_whole and not value_type.scale_bits
+
+    def write(
+        self, values: NDArray[Any], round_: int, sequence: int, seal: Sealing | None
+    ) -> tuple[bytes, bytes]:
+        """Values as header and body; their number is the frames' own."""
+        numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
+        head, body = self._head[seal is not None] + numbers + self._tag, self._value.pack(values)
+        if seal is not None:
+            body = seal.close(body, round=round_, sequence=sequence, sender=self.sender, head=head)
+        return head + _CHECKSUM.pack(extend(value(head), body)), body
+
+    def read(self, data: memoryview, round_: int, sequence: int, seal: Sealing | None) -> NDArray[Any] | None:
+        """The values of the frame expected; None if this is another, or damaged."""
+        numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
+        head, body = self._head[seal is not None] + numbers + self._tag, bytes(data[_HEAD_BYTES:])  # a copy
+        if data[:_HEAD_BYTES] != head + _CHECKSUM.pack(extend(value(head), body)):
+            return None
+        if seal is not None:
+            body = seal.open(body, round=round_, sequence=sequence, sender=self.sender, head=head)
+        return self._value.unpack(body, self.size) if len(body) == self.length else None
 
 
 def _pack(header: Header, session: bytes, *, sealed: bool) -> bytes:

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,11 +77,15 @@ class Tape:
     def __repr__(self) -> str:
         return f"Tape(shape={self.shape}, commitment={self.commitment()[:8]}…)"
 
-    def commitment(self) -> str:
+    def commitment(self, salt: bytes = b"") -> str:
         """A public name for the seed: peers compare it without revealing the seed.
 
-        It hides a seed only if the seed cannot be guessed: use 32 random bytes, not a small number.
+        It hides a seed only if the seed cannot be guessed: use 32 random bytes, not a small number. With a
+        `salt` of 32 random bytes that peers share it is stretched: a guess takes some 50 ms and 16 MiB, and
+        cannot be made in advance.
         """
+        if salt:
+            return _stretched(self.keys.tobytes(), salt)
         return hashlib.blake2b(self.keys.tobytes(), digest_size=32, person=b"zo-cosmo comm v1").hexdigest()
 
     def coins(self, label: str, *ids: Ids) -> "Coins":
@@ -106,6 +111,12 @@ class Tape:
             return np.broadcast_shapes(*shapes)
         except ValueError:
             raise InputError(f"tape and ids of shapes {shapes} do not broadcast; add axes to one") from None
+
+
+@lru_cache(maxsize=4096)
+def _stretched(keys: bytes, salt: bytes) -> str:
+    """scrypt of a key; kept, since many trials have one seed."""
+    return hashlib.scrypt(keys, salt=salt, n=2**14, r=8, p=1, maxmem=2**26, dklen=32).hex()
 
 
 def id_words(value: Ids) -> Words:

@@ -1,6 +1,10 @@
 """The runtime: nodes in processes of their own over torch.distributed, equal to the simulator bit for bit."""
 
+import os as _os
+
 from zocosmo.extras import missing as _missing
+
+_os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch prints stacks where our errors are one line
 
 try:
     import torch.distributed as _  # noqa: F401

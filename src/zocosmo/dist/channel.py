@@ -59,14 +59,42 @@ class TorchChannel(FramedChannel):
         (i,) = self._at
         if i == j:
             return letters
-        size, peer = letters.values.shape[-1], self._host[j]
-        index = None if u is None else u.index.reshape(-1)
+        if self._is_lean and letters.scale is None:
+            values = self._swap_values(letters.values[0], i, j)
+            if values is not None:
+                return Letters(values)
+        size, peer, value, link = letters.values.shape[-1], self._host[j], self.value, (i, j)
+        bare = letters.scale is None and not self._layout(size, value).field.carries
+        index = None if u is None or bare else u.index.reshape(-1)
 
         def frames() -> dict[int, tuple[bytes, bytes]]:
-            return {peer: self._frame((i, j), i, self._message(letters, 0, index), self.value)}
+            message = Message(letters.values[0]) if bare else self._message(letters, 0, index)
+            return {peer: self._frame(link, i, message, value)}
 
-        got = self.links.exchange(frames, {peer: self._frame_bytes(size, self.value)}, self.t)
-        return self._letter(self._accept(got[peer], Awaited((j, i), j, size, index), peer, self.value))
+        got = self.links.exchange(frames, {peer: self._frame_bytes(size, value)}, self.t)
+        message = self._accept(got[peer], Awaited((j, i), j, size, index), peer, value)
+        return Letters(message.values[None]) if bare else self._letter(message)
+
+    def _swap_values(self, values: Values, i: int, j: int) -> Values | None:
+        """`_swap_one` where messages are values and nothing else; None if they are not."""
+        peer, t, size = self._host[j], self.t, values.size
+        line = self._lines[peer]
+        ours = self._plainly(i, size, self.value, line.sent)
+        theirs = self._plainly(j, size, self.value, line.received)
+        if ours is None or theirs is None:
+            return None
+        parts = ours.write(values, t, line.sent, line.closing)
+        line.sent += 1
+        length = len(parts[0]) + len(parts[1])  # of both messages: one type, one size
+        self.crossed[i, j] = self.crossed.get((i, j), 0) + length
+        self.messages += 1
+        data = self.links.swap(peer, parts, length, t)
+        read = theirs.read(data, t, line.received, line.opening)
+        if read is None:  # which error it is
+            return self._accept(data, Awaited((j, i), j, size), peer, self.value).values[None]
+        line.received += 1
+        self._check_finite(read, j)
+        return read[None]
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         if over == "links":

@@ -38,6 +38,7 @@ class Checkpoints:
     def __init__(self, folder: Path, stamp: str, keep: int = 3) -> None:
         self.folder, self.stamp, self.keep = folder, stamp, keep
         folder.mkdir(parents=True, exist_ok=True)
+        self._ours = {position for position in self._named() if self._is_ours(position)}
 
     def save(self, position: Position, arrays: Arrays, about: dict[str, Any]) -> None:
         data = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
@@ -45,8 +46,10 @@ class Checkpoints:
         text = json.dumps({"stamp": self.stamp, "hash": _hash(data + rest.encode()), "about": rest})
         replace_file(self._tensors(position), lambda path: path.write_bytes(data))
         replace_file(self._json(position), lambda path: path.write_text(text, encoding="utf-8"))
-        for old in self._named()[: -self.keep]:
+        self._ours.add(position)
+        for old in sorted(self._ours)[: -self.keep]:  # never those of another study, whatever their rounds
             self._drop(old)
+            self._ours.discard(old)
 
     def held(self) -> list[Position]:
         """Positions that can be loaded, ascending."""
@@ -59,13 +62,22 @@ class Checkpoints:
             if kept["stamp"] != self.stamp or kept["hash"] != _hash(data + kept["about"].encode()):
                 return None
             return {name: array.copy() for name, array in load(data).items()}, json.loads(kept["about"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
             return None
 
     def clear(self) -> None:
         for path in self.folder.iterdir():
             if path.suffix in (".json", ".safetensors"):
                 path.unlink(missing_ok=True)
+        self._ours.clear()
+
+    def _is_ours(self, position: Position) -> bool:
+        """Whether the JSON of a checkpoint has our stamp; it may be damaged otherwise."""
+        try:
+            kept = json.loads(self._json(position).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(kept, dict) and kept.get("stamp") == self.stamp
 
     def _named(self) -> list[Position]:
         found = (NAME.fullmatch(path.name) for path in self.folder.iterdir())

@@ -7,7 +7,6 @@ with the later of the two, over a new connection, and idle before it. A restarte
 proposals of all its peers; they answer from a background thread, without waiting for their round to end.
 """
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from dataclasses import replace
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.rendezvous import Job
 from zocosmo.errors import PeerLost
+from zocosmo.files import say
 
 POLL = 0.1  # seconds between polls of the store
 STILL = 3.0  # seconds without a heartbeat after which a peer without a connection is lost
@@ -122,11 +122,7 @@ class Company:
         """Declare lost the incarnation of a peer that we are connected to; a newer one may exist already."""
         gone = self._connected[peer] if seen is None else seen
         assert gone is not None
-        print(
-            f"zocosmo: rank {self.job.rank}: rank {peer} is lost in round {self._round}; pairs with it idle",
-            file=sys.stderr,
-            flush=True,
-        )
+        say(f"rank {self.job.rank}: rank {peer} is lost in round {self._round}; pairs with it idle")
         self.tell("lost", peer, max(self._round, 0))
         self._lost.add((peer, gone))
         self.channel.links.drop(peer)

@@ -28,11 +28,13 @@ class Deadline:
             raise InputError(f"a deadline must be a number of seconds above 0, got {fixed}")
         self.fixed = fixed
         self._rounds: deque[float] = deque(maxlen=100)
-        self._measured, self._floor = 0.0, 0.0
+        self._measured, self._floor, self._longest = 0.0, 0.0, 0.0
 
     def observe(self, seconds: float) -> None:
         """Record the duration of a round, waiting included."""
+        gone = self._rounds[0] if len(self._rounds) == self._rounds.maxlen else 0.0
         self._rounds.append(seconds)
+        self._longest = max(self._rounds) if gone == self._longest else max(self._longest, seconds)
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
@@ -52,6 +54,4 @@ class Deadline:
     def seconds(self) -> float:
         if self.fixed is not None:
             return self.fixed
-        return (
-            max(LEAST, FACTOR * max(self._rounds), self._floor) if self._rounds else max(FIRST, self._floor)
-        )
+        return max(LEAST, FACTOR * self._longest, self._floor) if self._rounds else max(FIRST, self._floor)

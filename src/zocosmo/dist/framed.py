@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel, Index, Values
 from zocosmo.core.fields import Message
-from zocosmo.core.frame import FRAME_BITS, Header
+from zocosmo.core.frame import FRAME_BITS, Header, PlainFrames
 from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D
 from zocosmo.core.tape import Tape
@@ -21,6 +21,8 @@ from zocosmo.dist.seal import SEAL_BITS, Seal
 from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
 
 Link = tuple[int, int]
+
+MOST_IN_A_ROUND = 2**24  # messages over one link, which their sequence numbers
 
 
 class Sent(NamedTuple):
@@ -78,8 +80,10 @@ class FramedChannel(Channel):
         self._lengths: dict[tuple[int, int], int] = {}  # of frames, by number and type of values
         self._at = {int(node): row for row, node in enumerate(self.nodes)}
         self._lines: dict[int, Line] = {}
+        self._plain: dict[tuple[int, int, int, str, int], PlainFrames | None] = {}
         self._within = d  # what the coordinates of messages are chosen from
         self._hop = place.hop(self.rank)
+        self._is_lean = isinstance(links, Links) and links.is_lean  # other links have `exchange` only
         if key is not None:
             self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
         links.open(place.edges, connect=connect)
@@ -139,10 +143,12 @@ class FramedChannel(Channel):
 
     def _frame(self, link: Link, origin: int, message: Message, value: ValueType) -> tuple[bytes, bytes]:
         """A message as it crosses a link, with its bytes counted."""
-        line = self._lines[self._host[link[1]]]
-        head, body = line.frame(
-            self._header(origin, message.values.size, line.sent, value), message, self._within
-        )
+        line, size = self._lines[self._host[link[1]]], message.values.size
+        if (plain := self._plainly(origin, size, value, line.sent)) is not None and message.is_bare:
+            head, body = plain.write(message.values, self.t, line.sent, line.closing)
+            line.sent += 1
+        else:
+            head, body = line.frame(self._header(origin, size, line.sent, value), message, self._within)
         self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
         self.messages += 1
         return head, body
@@ -150,7 +156,14 @@ class FramedChannel(Channel):
     def _accept(self, data: bytes | memoryview, each: Awaited, peer: int, value: ValueType) -> Message:
         """The awaited message, or an error that says what came instead."""
         line = self._lines[peer]
-        message = line.unframe(data, self._header(each.origin, each.size, line.received, value), self._within)
+        if (plain := self._plainly(each.origin, each.size, value, line.received)) is not None:
+            values = plain.read(memoryview(data), self.t, line.received, line.opening)
+            if values is not None:
+                line.received += 1
+                self._check_finite(values, each.origin)
+                return Message(values)
+        expect = self._header(each.origin, each.size, line.received, value)
+        message = line.unframe(data, expect, self._within)
         index, seed, why = message.index, message.seed, ""
         self._check_finite(message.values, each.origin)
         if seed is not None and seed != each.origin:
@@ -162,9 +175,19 @@ class FramedChannel(Channel):
         return message
 
     def _check_finite(self, values: Values, origin: int) -> None:
-        if not np.isfinite(values).all():
+        if not np.logical_and.reduce(np.isfinite(values)):
             why = "has values that are not finite; the run diverges: lower eta"
             raise NonFiniteMessage(f"message from node {origin} in round {self.t} {why}")
+
+    def _plainly(self, origin: int, size: int, value: ValueType, sequence: int) -> PlainFrames | None:
+        """The frames of messages that are values and nothing else; None if these are not, or too many."""
+        key = origin, size, value.wire_id, self.codec, self._within
+        if key not in self._plain:
+            layout = self._layout(size, value)
+            fits = PlainFrames.suit(layout, value) and layout.field.count(self._within, size) == size
+            made = PlainFrames(layout, value, origin, size, self.session) if fits and size else None
+            self._plain[key] = made
+        return self._plain[key] if sequence < MOST_IN_A_ROUND else None
 
     def _header(self, origin: int, size: int, sequence: int, value: ValueType) -> Header:
         return Header(self._layout(size, value), value, self.t, origin, size, sequence)

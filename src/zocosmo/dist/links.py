@@ -4,7 +4,6 @@ A connection is a process group of two, so sockets exist only along edges, and o
 others intact. Exchanges go through the peers in the order of an edge colouring (`graphs.colouring`).
 """
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.rendezvous import NOTICE, Job
 from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, PeerLost, check_known
+from zocosmo.files import say
 from zocosmo.graphs.colouring import edge_colours
 
 c10d: Any = torch.distributed  # much of what we use is untyped
@@ -99,6 +99,7 @@ class Links:
         self.waited = 0.0  # seconds spent waiting for peers
         self.waited_for: dict[int, float] = {}  # by peer
         self._waiting = Waiting()
+        self._whole = 0.0, timedelta()  # the deadline, as torch takes it
         self._closed = threading.Event()
         if not quiet:
             threading.Thread(target=self._notice, daemon=True).start()
@@ -166,14 +167,42 @@ class Links:
         peers = self.in_order(sizes) if len(sizes) > 1 else list(sizes)
         inboxes = [self._inbox(peer, sizes[peer], t) for peer in peers]
         sends = [(peer, self._send(peer, parts, t)) for peer, parts in make().items()]
+        got = {}
         for peer, inbox in zip(peers, inboxes, strict=True):
             self._wait(peer, inbox.work, t, since)
             inbox.now, inbox.next = inbox.next, inbox.now
             inbox.work = self._be_ready(peer, inbox.next)
+            got[peer] = inbox.now.read()
         for peer, work in sends:
             self._wait(peer, work, t, since)
         self.waited += time.monotonic() - since
-        return {peer: inbox.now.read() for peer, inbox in zip(peers, inboxes, strict=True)}
+        return got
+
+    @property
+    def is_lean(self) -> bool:
+        """Whether `swap` may be used."""
+        return self.backend == "gloo"
+
+    def swap(self, peer: int, parts: Sequence[bytes], size: int, t: int) -> memoryview:
+        """`exchange` with one peer of a message that is ready: what a round of pairs does, in few steps."""
+        since, waiting, key = time.monotonic(), self._waiting, (peer, size)
+        inbox = self._inboxes.get(key)
+        if inbox is None or inbox.work is None:
+            inbox = self._inbox(peer, size, t)
+        sent, timeout = self._send(peer, parts, t), self._time_left(since)
+        waiting.peer, waiting.round, waiting.since = peer, t, since
+        try:
+            inbox.work.wait(timeout)
+            inbox.now, inbox.next = inbox.next, inbox.now
+            inbox.work = self._be_ready(peer, inbox.next)
+            elapsed = time.monotonic() - since
+            sent.wait(timeout if elapsed < 0.001 * self._whole[0] else self._time_left(since))
+        except RuntimeError as error:
+            raise self.lost(peer, t, time.monotonic() - since, error) from error
+        finally:
+            waiting.peer = -1
+        self.waited += elapsed
+        return inbox.now.read()
 
     def _in_turn(
         self, out: Mapping[int, Sequence[bytes]], sizes: Mapping[int, int], t: int, since: float
@@ -230,12 +259,19 @@ class Links:
         waiting, began = self._waiting, time.monotonic()
         waiting.peer, waiting.round, waiting.since = peer, t, since
         try:
-            work.wait(timedelta(seconds=max(0.001, self.deadline.seconds - (began - since))))
+            work.wait(self._time_left(since))
         except RuntimeError as error:
             raise self.lost(peer, t, time.monotonic() - since, error) from error
         finally:
             waiting.peer = -1
             self.waited_for[peer] = self.waited_for.get(peer, 0.0) + time.monotonic() - began
+
+    def _time_left(self, since: float) -> timedelta:
+        """Until the deadline of what began at `since`; at the start, nearly always, one that is kept."""
+        whole, elapsed = self.deadline.seconds, time.monotonic() - since
+        if whole != self._whole[0]:
+            self._whole = whole, timedelta(seconds=whole)
+        return self._whole[1] if elapsed < 0.001 * whole else timedelta(seconds=max(0.001, whole - elapsed))
 
     def lost(self, peer: int, t: int | None, elapsed: float, error: Exception) -> PeerLost:
         """The error with peer, round and time, and the reason of the first process that ended."""
@@ -280,9 +316,5 @@ class Links:
             if waiting.peer >= 0 and elapsed >= NOTICE and elapsed % NOTICE < 1.0:
                 when = "to connect" if waiting.round < 0 else f"in round {waiting.round}"
                 limit = self.job.join_within if waiting.round < 0 else self.deadline.seconds
-                print(
-                    f"zocosmo: rank {self.job.rank} waits for rank {waiting.peer} {when}, "
-                    f"{elapsed:.0f} s of {limit:.0f} s",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                whom = f"rank {self.job.rank} waits for rank {waiting.peer}"
+                say(f"{whom} {when}, {elapsed:.0f} s of {limit:.0f} s")

@@ -18,7 +18,7 @@ from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wires import check_wire
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.deadline import Deadline
-from zocosmo.dist.handshake import agree, hand_out, make_manifest
+from zocosmo.dist.handshake import agree, common_salt, hand_out, make_manifest
 from zocosmo.dist.links import Links, check_backend
 from zocosmo.dist.place import Place
 from zocosmo.dist.rendezvous import JOIN, Job, join
@@ -91,7 +91,7 @@ class Peer:
         try:
             self._enter()
         except ZocosmoError as error:
-            self.job.tell(why=str(error))
+            self.job.fail(error)
             self.close()
             raise
         return self
@@ -108,9 +108,12 @@ class Peer:
         assert self._seed is not None
         values: dict[str, Any] = {"wire": self.wire, "codec": self.codec, "dtype": self.dtype}
         sealed, about = self._key is not None, self._about
-        manifest = make_manifest(
-            self.world, self._seed, q=self.q, method="peer", sealed=sealed, parameters=about, **values
-        )
+        named: dict[str, Any] = {
+            "q": self.q,
+            "method": "peer",
+            "salt": common_salt(self.job) if sealed else b"",
+        }
+        manifest = make_manifest(self.world, self._seed, sealed=sealed, parameters=about, **named, **values)
         agree(self.job, [manifest])
         self.tape, place = Tape(self._seed), Place(self.graph, self.job.world)
         self._links = Links(self.job, deadline=self._deadline, backend=self._backend)

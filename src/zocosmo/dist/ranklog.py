@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zocosmo.dist.channel import TorchChannel
+from zocosmo.dist.job import Job
 from zocosmo.dist.links import Links
-from zocosmo.dist.rendezvous import Job
-from zocosmo.errors import InputError
+from zocosmo.errors import InputError, MessageError
 from zocosmo.files import replace_file
 
 COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "messages", "bytes", "idled")
@@ -43,10 +43,22 @@ class RankLog:
 
 def merge(to: Path, logs: Sequence[bytes]) -> None:
     """The logs of all processes in one file, by trial, round and rank."""
-    rows = [row for log in logs for row in csv.DictReader(io.StringIO(log.decode()))]
-    rows.sort(key=lambda row: (int(row["trial"]), int(row["round"]), int(row["rank"]), int(row["attempt"])))
+    rows = [row for rank, log in enumerate(logs) for row in _rows(rank, log)]
+    rows.sort(key=lambda row: tuple(int(row[name]) for name in ("trial", "round", "rank", "attempt")))
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     replace_file(to, lambda path: path.write_text(out.getvalue(), encoding="utf-8"))
+
+
+def _rows(rank: int, log: bytes) -> list[dict[str, str]]:
+    """The rows of one process's log, as it came through the store."""
+    try:
+        rows = list(csv.DictReader(io.StringIO(log.decode())))
+        if any(row.keys() != set(COLUMNS) or None in row.values() for row in rows):
+            raise ValueError("a row has other columns")
+        _ = [int(row[name]) for row in rows for name in ("trial", "round", "rank", "attempt")]
+    except (ValueError, csv.Error) as error:
+        raise MessageError(f"the log of rank {rank} in the store is damaged: {error}") from None
+    return rows

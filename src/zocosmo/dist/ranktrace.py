@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from zocosmo.dist.engine import Host
 from zocosmo.dist.links import Links
-from zocosmo.dist.rendezvous import Job
+from zocosmo.dist.job import Job
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.traces import about_plan, pairs_of
 from zocosmo.methods.base import World

@@ -1,115 +1,27 @@
 """Rendezvous: how processes find each other, through torch's store. Nothing here opens its own server."""
 
-import contextlib
 import hashlib
-import json
 import os
 import secrets
 import socket
-import sys
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed
 
+from zocosmo.dist.job import JOIN as JOIN
+from zocosmo.dist.job import NOTICE as NOTICE
+from zocosmo.dist.job import Job as Job
+from zocosmo.dist.lifeline import hold_on
 from zocosmo.errors import InputError, PeerLost
 
 c10d: Any = torch.distributed
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-JOIN = 120.0  # seconds for all processes to join
-NOTICE = 10.0  # seconds between messages about waiting
 POLL = 0.01  # seconds between polls of the store
-TELL = 2.0  # seconds that an ending process waits for the store
-LEAVE = timedelta(seconds=10)  # for which rank 0 waits until the others know that the job is done
-
-
-@dataclass(frozen=True)
-class Job:
-    """This process in a job: `rank` of `world`, after `attempt` restarts."""
-
-    store: Any
-    rank: int
-    world: int
-    attempt: int
-    address: str  # where this process listens
-    join_within: float = JOIN
-
-    def part(self, name: str) -> "Job":
-        """The same processes with a separate namespace in the store."""
-        return replace(self, store=c10d.PrefixStore(name, self.store))
-
-    def publish(self, what: str, content: bytes) -> list[bytes]:
-        """Exchange contents between all processes; returns them in order of rank."""
-        self.store.set(f"{what}/{self.rank}", content)
-        others = (rank for rank in range(self.world) if rank != self.rank)
-        found = {rank: self.fetch(f"{what}/{rank}", rank) for rank in others}
-        found[self.rank] = content  # not read back from the store
-        return [found[rank] for rank in range(self.world)]
-
-    def fetch(self, key: str, rank: int) -> bytes:
-        """Wait for a value that a process puts into the store; PeerLost if one ends first or it is late."""
-        since, noticed = time.monotonic(), 0.0
-        while not self.has(key):
-            if time.monotonic() - since - noticed > NOTICE:
-                noticed += NOTICE
-                text = f"zocosmo: rank {self.rank} waits for rank {rank} ({key}), {noticed:.0f} s"
-                print(f"{text} of {self.join_within:g} s", file=sys.stderr, flush=True)
-            if self.has("ended") and not self.has(key):
-                first = json.loads(self.store.get("ended"))
-                text = f"the first to end was rank {first['rank']}: {first['why']}"
-                raise PeerLost(text, rank=first["rank"])
-            if time.monotonic() - since > self.join_within:
-                raise PeerLost(
-                    f"rank {rank} did not join within {self.join_within:g} s ({key}); start all {self.world} "
-                    "processes, or check their logs",
-                    rank=rank,
-                    waited=self.join_within,
-                )
-            time.sleep(POLL)
-        data: bytes = self.store.get(key)
-        return data
-
-    def finish(self, others: Sequence[int] | None = None) -> None:
-        """Wait until rank 0 declares the job done; it may host the store, so it leaves last."""
-        if self.rank:
-            self.fetch("finished", 0)
-            self.store.set(f"seen/{self.rank}", "")
-            return
-        self.store.set("finished", "")
-        others = range(1, self.world) if others is None else others
-        with contextlib.suppress(RuntimeError, ValueError):  # a process that is gone needs no answer
-            self.store.wait([f"seen/{rank}" for rank in others], LEAVE)
-
-    def tell(self, **about: Any) -> dict[str, Any] | None:
-        """Report to the others why this process ends; returns the first report of any process."""
-        mine, first = json.dumps({"rank": self.rank, **about}), []
-
-        def say() -> None:
-            with contextlib.suppress(RuntimeError, ValueError):  # the store ended with its host
-                first.append(self.store.compare_set("ended", "", mine))
-
-        thread = threading.Thread(target=say, daemon=True)  # a cut link never answers
-        thread.start()
-        thread.join(TELL)
-        found: dict[str, Any] | None = json.loads(first[0]) if first else None
-        return found
-
-    def has(self, key: str) -> bool:
-        """Whether the store has this key."""
-        try:
-            return bool(self.store.check([key]))
-        except RuntimeError as error:
-            raise PeerLost("the store is gone: the process that hosts it has ended; see its log") from error
-
-    def read(self, key: str, default: bytes = b"") -> bytes:
-        """The value of a key in the store, if it is there."""
-        return self.store.get(key) if self.has(key) else default
 
 
 def join(*, listen: str | None = None, within: float = JOIN) -> Job:
@@ -119,6 +31,7 @@ def join(*, listen: str | None = None, within: float = JOIN) -> Job:
     processes to be on this machine.
     """
     env = os.environ
+    hold_on()
     if missing := [name for name in NEEDED if name not in env]:
         raise InputError(
             f"{', '.join(missing)} are not set: start this with torchrun or zocosmo launch, or set "
@@ -128,7 +41,8 @@ def join(*, listen: str | None = None, within: float = JOIN) -> Job:
     address = listen or env.get("ZOCOSMO_LISTEN") or _local_address(env)
     check_address(address)
     timeout = timedelta(seconds=within)
-    if env["RANK"] != "0" or env.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+    hosts = env["RANK"] == "0" and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    if not hosts:
         _await_store(env["MASTER_ADDR"], int(env["MASTER_PORT"]), within)
     try:
         store, rank, world = next(iter(c10d.rendezvous("env://", timeout=timeout)))
@@ -144,7 +58,7 @@ def join(*, listen: str | None = None, within: float = JOIN) -> Job:
         room = _room(c10d.PrefixStore("zocosmo rooms", store), rank, world, within)
         attempt = max(attempt, int(room.partition(".")[0]))
     store = c10d.PrefixStore(f"zocosmo/{room}", store)
-    return Job(store, rank, world, attempt, address, within)
+    return Job(store, rank, world, attempt, address, within, hosts)
 
 
 def _check_numbers(env: Mapping[str, str]) -> None:

@@ -19,13 +19,13 @@ from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.checkpoints import Checkpoints, Position
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.engine import Host, Values, check_peers
-from zocosmo.dist.handshake import agree, make_manifest
+from zocosmo.dist.handshake import agree, common_salt, make_manifest
+from zocosmo.dist.job import Job, decoded
 from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.ranklog import RankLog, merge
 from zocosmo.dist.ranktrace import RankTrace
-from zocosmo.dist.rendezvous import Job
-from zocosmo.errors import InputError, ZocosmoError
+from zocosmo.errors import InputError, MessageError
 from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.run import LogRows, Progress, Tick, make_frame
@@ -64,8 +64,10 @@ class Study:
             Place(graph, job.world)  # checks the number of processes
         for trial in plan.trials:
             check_peers(trial.method)
-        self.manifests = [manifest(plan, trial, options) for trial in plan.trials]
+        salt = b"" if options.key is None else common_salt(job)
+        self.manifests = [manifest(plan, trial, options, salt) for trial in plan.trials]
         self.mine = out / "ranks" / f"{job.rank:03d}"
+        self.began = False  # the first round of this process
         self.incarnation = 0  # restarts of this process alone
 
     def run(self) -> Log | None:
@@ -78,7 +80,7 @@ class Study:
                 with self._traced():
                     return self._trials(folder)
         except Exception as error:  # reported before the connections close
-            self.job.tell(why=str(error) if isinstance(error, ZocosmoError) else repr(error))
+            self.job.report(error, began=self.began)
             raise
         finally:
             self.links.close()
@@ -98,9 +100,12 @@ class Study:
                     said = {"finished": done is not None, "anew": replace_old}
                 except InputError as error:
                     said = {"error": str(error)}
-            self.said = json.loads(self.job.publish("folder", json.dumps(said).encode())[0])
+            told = self.job.share("folder", json.dumps(said).encode() if self.job.rank == 0 else None)
+            self.said = decoded(told, "what rank 0 said of its folder", dict)
             if "error" in self.said:
-                raise InputError(self.said["error"])
+                raise InputError(str(self.said["error"]))
+            if not isinstance(self.said.get("finished"), bool) or not isinstance(self.said.get("anew"), bool):
+                raise MessageError(f"rank 0 said {self.said} of its folder; start all ranks again")
             self.checkpoints = Checkpoints(self.mine, self.stamp)
             if self.job.rank == 0 and not self.said["finished"]:
                 (self.out / STATES).unlink(missing_ok=True)  # of an earlier study
@@ -145,11 +150,9 @@ class Study:
 
     def _agree_on_start(self, done: int) -> Position:
         """The newest position that all processes hold in the first trial that is not done."""
-        mine = {"done": done, "held": self.checkpoints.held()}
-        shown = [json.loads(each) for each in self.job.publish("held", json.dumps(mine).encode())]
-        trial = shown[0]["done"]
-        common = set.intersection(*({Position(*each) for each in one["held"]} for one in shown))
-        return max((p for p in common if p.trial == trial), default=Position(trial, 0))
+        posted = self.job.collect("held", json.dumps(self.checkpoints.held()).encode())
+        start = None if posted is None else json.dumps(newest(done, posted)).encode()
+        return as_position(decoded(self.job.share("start", start), "the start", list))
 
     def _trial(self, trial: Trial, start: int) -> tuple[LogRows, Values | None]:
         """Run a trial from round `start` to its end; rank 0 gets its rows and last states."""
@@ -161,6 +164,7 @@ class Study:
             states = self._restore(Position(trial.number, start), host, rows)
         else:
             states = self._measure(host, rows)
+        self.began = True
         while host.t < plan.last and host.alive.all():
             began = time.monotonic()
             host.round()
@@ -231,8 +235,8 @@ class Study:
 
     def _finish(self, folder: Folder, done: list[Columns]) -> Log | None:
         """Rank 0 writes the log; the others keep their checkpoints until then."""
-        logs, log = self.job.publish("log", self.log.text().encode()), None
-        if self.job.rank == 0:
+        logs, log = self.job.collect("log", self.log.text().encode()), None
+        if logs is not None:
             kept = enumerate(done)
             states = {f"trial-{k}": columns.pop("states") for k, columns in kept if "states" in columns}
             log = self._write(folder, logs, done, states)
@@ -250,7 +254,22 @@ class Study:
         return log
 
 
-def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
+def newest(trial: int, posted: Sequence[bytes]) -> Position:
+    """The newest position in this trial that all processes hold, or its beginning."""
+    shown = [decoded(each, f"what rank {rank} holds", list) for rank, each in enumerate(posted)]
+    common = set.intersection(*({as_position(each) for each in held} for held in shown))
+    return max((p for p in common if p.trial == trial), default=Position(trial, 0))
+
+
+def as_position(given: Any) -> Position:
+    """A position from the store."""
+    match given:
+        case [int(trial), int(t)] if trial >= 0 and t >= 0:
+            return Position(trial, t)
+    raise MessageError(f"the store has {given!r} for a trial and a round; start all ranks again")
+
+
+def manifest(plan: Plan, trial: Trial, options: Options, salt: bytes = b"") -> Manifest:
     """What all processes must agree on about a trial."""
     run, method = trial.run(), trial.method
     apart = ("q", "codec", "decay", "wire", *method.unstated)
@@ -265,10 +284,12 @@ def manifest(plan: Plan, trial: Trial, options: Options) -> Manifest:
         **({f"guard.{k}": v for k, v in vars(plan.guard).items()} if plan.guard else {}),
         **({"lost": str(plan.config["lost"])} if plan.lost else {}),
         "on_lost_peer": options.on_lost_peer,
+        "checkpoint_every": options.checkpoint_every or plan.log_every,
         "diverged_above": min(plan.diverged_above, 1e308),
     }
     fields = {"q": method.settings.get("q", run.problem.d), "method": method.kind, "codec": method.codec}
     wire = method.wire_for(plan.wire, plan.dtype)
     about: dict[str, Any] = {"wire": wire, "dtype": plan.dtype, "sealed": options.key is not None}
+    about["salt"] = salt
     parameters = {**settings, **decay, **problem, **rest}
     return make_manifest(run.world, trial.seed, parameters=parameters, **about, **fields)

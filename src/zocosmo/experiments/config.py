@@ -16,6 +16,8 @@ from zocosmo.experiments.starters import hint
 
 Where = tuple[str | int, ...]  # keys and positions that lead to an entry
 
+REPEATED = 10_000  # entries that aliases may repeat; the others each take a character of the file
+
 
 class Config:
     """A YAML file as plain data, with the line of each entry and the `--set` that changed it."""
@@ -24,6 +26,7 @@ class Config:
         self.name = name
         self.lines: dict[Where, int] = {}
         self.overrides: dict[Where, str] = {}
+        self._left = len(text) + REPEATED
         try:
             node = yaml.compose(text, Loader=yaml.SafeLoader)
             self.data = self._read(node, ()) if node is not None else None
@@ -31,7 +34,7 @@ class Config:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
             raise ConfigError(f"not YAML: {error.problem or error}", source=name, line=line) from None
         except yaml.YAMLError as error:
-            raise ConfigError(f"not YAML: {error}", source=name, line=1) from None
+            raise ConfigError(f"not YAML: {' '.join(str(error).split())}", source=name, line=1) from None
         except RecursionError:
             raise ConfigError("lists are nested too deeply", source=name, line=1) from None
 
@@ -91,9 +94,14 @@ class Config:
 
     def _read(self, node: yaml.Node, where: Where) -> Any:
         self.lines[where] = node.start_mark.line + 1
+        self._left -= 1
+        if self._left < 0:
+            raise self.fail(where, f"aliases repeat more than {REPEATED:,} entries; write fewer of them")
         if isinstance(node, yaml.MappingNode):
             out: dict[str, Any] = {}
             for key_node, value_node in node.value:
+                if not isinstance(key_node, yaml.ScalarNode):
+                    raise self.fail(where, f"a key of {place(where)} is a list or a mapping; keys are text")
                 key = str(key_node.value)
                 if key in out:
                     self.lines[(*where, key)] = key_node.start_mark.line + 1

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zocosmo.errors import FolderError, InputError
-from zocosmo.experiments.states import DAMAGED, Columns, load_arrays, save_arrays
+from zocosmo.experiments.states import Columns, load_arrays, save_arrays
 from zocosmo.files import make_folder, write_text
 from zocosmo.log import Log, fingerprint, logs_in, read_log, write_log
 from zocosmo.trace import FOLDER, STUDY
@@ -29,7 +29,7 @@ class FolderPart(NamedTuple):
     def load(self, kind: str) -> Columns | None:
         try:
             arrays = load_arrays(self._file(kind))
-        except DAMAGED:
+        except InputError:
             return None
         return arrays if str(arrays.pop("stamp", "")) == self.stamp else None
 
@@ -103,7 +103,7 @@ class Folder:
             return
         try:
             found = dict(json.loads(self._about.read_text(encoding="utf-8")))
-        except (ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             raise FolderError(f"{self._about} is damaged", "start over with --replace") from None
         _check_same(self.path, found, self.header)
         if not resume:

@@ -1,6 +1,5 @@
 """Arrays in .npz files, and among them the last states of a study: an array (n, d) for each trial."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.errors import InputError
-from zocosmo.files import replace_file
+from zocosmo.files import reading, replace_file
 
 STATES = "states.npz"  # arrays are named trial-0, trial-1, …
-DAMAGED = OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile
 
 Columns = dict[str, NDArray[Any]]
 
@@ -26,9 +24,13 @@ def save_arrays(to: Path, arrays: Columns) -> None:
     replace_file(to, write)
 
 
-def load_arrays(path: Path) -> Columns:
-    """What `save_arrays` wrote; one of the errors DAMAGED if it cannot be read."""
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+def load_arrays(path: Path, what: str = "holds no arrays", remedy: str = "") -> Columns:
+    """What `save_arrays` wrote; an InputError if it cannot be read."""
+    with (
+        reading(path, what, remedy),
+        path.open("rb") as file,
+        np.load(file, allow_pickle=False) as archive,
+    ):
         return dict(archive)
 
 
@@ -41,8 +43,8 @@ def read_states(path: Path) -> Columns | None:
     """What `write_states` wrote, by trial; None if there is no such file."""
     if not path.exists():
         return None
-    try:
-        found = load_arrays(path)
-    except DAMAGED as error:
-        raise InputError(f"{path} holds no states ({error}); run the study again with --replace") from None
+    found = load_arrays(path, "holds no states", "; run the study again with --replace")
+    for name, x in found.items():
+        if x.dtype.kind not in "fiub":
+            raise InputError(f"{path} holds no states: {name} is text; run the study again with --replace")
     return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))

@@ -13,6 +13,7 @@ from typing import Any
 
 from zocosmo.errors import InputError
 from zocosmo.extras import missing
+from zocosmo.llm.gguf_head import check_counts
 from zocosmo.llm.memory import check_free
 from zocosmo.llm.quiet import first_line, quiet
 
@@ -47,13 +48,14 @@ def _header(gguf: Path) -> dict[str, Any]:
     except ModuleNotFoundError:
         raise missing("reading a GGUF file", "gguf") from None
     try:
+        check_counts(gguf)
         reader = GGUFReader(gguf)
         told = {
             key: field.contents() if (field := reader.get_field(f"tokenizer.ggml.{key}")) else None
             for key in ("pre", "add_bos_token")
         }
         return {**told, "elements": sum(int(tensor.n_elements) for tensor in reader.tensors)}
-    except (ValueError, IndexError, KeyError, OSError, OverflowError) as error:
+    except (ValueError, IndexError, KeyError, TypeError, OSError, OverflowError, MemoryError) as error:
         raise InputError(f"{gguf} is not a complete GGUF ({first_line(error)}); download it again") from None
 
 

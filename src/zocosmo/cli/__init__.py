@@ -15,6 +15,7 @@ import zocosmo.cli.dist
 import zocosmo.cli.finetune
 import zocosmo.cli.minimize
 import zocosmo.cli.model
+import zocosmo.cli.net
 import zocosmo.cli.payload
 import zocosmo.cli.plan
 import zocosmo.cli.probe

@@ -1,12 +1,20 @@
-"""The runtime: nodes in processes of their own over torch.distributed, equal to the simulator bit for bit."""
+"""The runtime: nodes in processes of their own, equal to the simulator bit for bit.
 
-from zocosmo.errors import InputError as _InputError
+What needs torch imports it through `dist.torched`; channels, frames and seals do without.
+"""
 
-try:
-    import torch.distributed as _  # noqa: F401
-except ModuleNotFoundError:
-    raise _InputError('the runtime needs torch; run: pip install "zocosmo[torch]"') from None
+from typing import TYPE_CHECKING, Any
 
-from zocosmo.dist.peer import Peer
+if TYPE_CHECKING:
+    from zocosmo.dist.peer import Peer
 
 __all__ = ["Peer"]
+
+
+def __getattr__(name: str) -> Any:
+    """`Peer` is imported when first asked for: it brings torch with it."""
+    if name == "Peer":
+        from zocosmo.dist.peer import Peer
+
+        return Peer
+    raise AttributeError(f"module 'zocosmo.dist' has no attribute {name!r}")

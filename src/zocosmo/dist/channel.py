@@ -51,6 +51,9 @@ class TorchChannel(FramedChannel):
     def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         if len(self._at) == 1 and self.coarse is None:  # nearly always
             return self._swap_one(letters, int(partners[0]), u)
+        return self._swap_all(letters, partners, u)
+
+    def _swap_all(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         links = list(zip(partners.tolist(), self.nodes.tolist(), strict=True))
         crossing = sorted(link for j, i in links if j not in self._at for link in ((i, j), (j, i)))
         return self._pick(letters, self._carry(letters, crossing, self._rows(u)), links)
@@ -187,7 +190,8 @@ class TorchChannel(FramedChannel):
             for link, i, message in sent
             if letters.rest is not None and is_wide(self.wire.unpack_scale(message.scale))
         ]
-        due = [each for each in expected if is_wide(self.wire.unpack_scale(got[each.link].scale))]
+        came = [each for each in expected if each.link in got]
+        due = [each for each in came if is_wide(self.wire.unpack_scale(got[each.link].scale))]
         if more or due:
             for link, rest in self._exchange(more, due, value=value).items():
                 got[link].rest = rest.values

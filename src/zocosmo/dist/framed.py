@@ -14,11 +14,11 @@ from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import F64, ValueType
+from zocosmo.dist.interface import Carrying
 from zocosmo.dist.line import Line
-from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
-from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
+from zocosmo.errors import InputError, NonFiniteMessage, PeerLost, SupportMismatch
 
 Link = tuple[int, int]
 
@@ -50,7 +50,7 @@ class FramedChannel(Channel):
     def __init__(
         self,
         place: Place,
-        links: Links,
+        links: Carrying,
         *,
         d: int,
         wire: str,
@@ -66,7 +66,7 @@ class FramedChannel(Channel):
             links,
             session,
             codec,
-            links.job.rank,
+            links.rank,
         )
         nodes = place.parts[self.rank]
         super().__init__([place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=nodes, tape=tape)
@@ -130,12 +130,25 @@ class FramedChannel(Channel):
         read, out = dict.fromkeys(got, 0), {}
         for each, size in zip(expected, sizes, strict=True):
             peer = self._host[each.link[0]]
+            if peer not in got:
+                self._missed(each.link, "it did not come")
+                continue
             data = got[peer][read[peer] : read[peer] + size]
             read[peer] += size
-            out[(each.origin, each.origin) if by_origin else each.link] = self._accept(
-                data, each, peer, value
-            )
+            message = self._received(data, each, peer, value)
+            if message is not None:
+                out[(each.origin, each.origin) if by_origin else each.link] = message
         return out
+
+    def _missed(self, link: Link, why: str) -> None:
+        """A message is not there; links that leave none out never come here."""
+        raise PeerLost(f"round {self.t} needs the message of node {link[0]}: {why}", t=self.t)
+
+    def _received(
+        self, data: bytes | memoryview, each: Awaited, peer: int, value: ValueType
+    ) -> Message | None:
+        """The awaited message; None where a channel can do without it."""
+        return self._accept(data, each, peer, value)
 
     def _frame(self, link: Link, origin: int, message: Message, value: ValueType) -> tuple[bytes, bytes]:
         """A message as it crosses a link, with its bytes counted."""

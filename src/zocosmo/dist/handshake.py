@@ -2,22 +2,24 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zocosmo._version import __version__
 from zocosmo.core.manifest import Difference, Manifest, Scalar
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wires import WIRES
-from zocosmo.dist.rendezvous import Job
 from zocosmo.dist.seal import fresh_salt, open_blob, seal_blob
 from zocosmo.errors import InputError, ManifestMismatch
 from zocosmo.log import source_hash
 from zocosmo.methods.base import World
 
+if TYPE_CHECKING:
+    from zocosmo.dist.rendezvous import Job
+
 REMEDY = "start all ranks with the same settings"
 
 
-def agree(job: Job, manifests: Sequence[Manifest]) -> None:
+def agree(job: "Job", manifests: Sequence[Manifest]) -> None:
     """Raise the same ManifestMismatch at every process unless all have the same manifests."""
     mine = json.dumps([manifest.to_bytes().decode() for manifest in manifests]).encode()
     shown = job.publish("manifest", mine)
@@ -41,7 +43,7 @@ def _said(difference: Difference, ranks: Sequence[int]) -> str:
     return f"{difference.field}: rank 0 has {difference.ours}, {whose} {difference.theirs}"
 
 
-def hand_out(job: Job, seeds: Sequence[Seed] | None, key: bytes | None = None) -> list[Seed]:
+def hand_out(job: "Job", seeds: Sequence[Seed] | None, key: bytes | None = None) -> list[Seed]:
     """Send the seeds of rank 0 to every process: sealed if there is a key, otherwise readable in the store.
 
     Without this, seeds never leave a process: manifests carry only commitments.

@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import torch
-import torch.distributed
-
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.rendezvous import NOTICE, Job
 from zocosmo.dist.seal import fresh_salt
+from zocosmo.dist.torched import c10d, torch
 from zocosmo.errors import InputError, PeerLost, check_known
 from zocosmo.graphs.colouring import edge_colours
-
-c10d: Any = torch.distributed  # much of what we use is untyped
 
 BACKENDS = ("gloo", "nccl", "mpi")
 
@@ -101,6 +97,10 @@ class Links:
         self._closed = threading.Event()
         if not quiet:
             threading.Thread(target=self._notice, daemon=True).start()
+
+    @property
+    def rank(self) -> int:
+        return self.job.rank
 
     def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
         """Connect this process to its peers among these pairs; existing connections are kept."""

@@ -14,11 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-import torch.distributed
-
+from zocosmo.dist.torched import c10d
 from zocosmo.errors import InputError, PeerLost
-
-c10d: Any = torch.distributed
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

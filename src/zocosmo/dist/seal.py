@@ -145,12 +145,24 @@ def make_key(path: Path | str) -> None:
 
 def read_key(path: Path | str) -> bytes:
     """The pre-shared key, 32 bytes or 64 hex digits, from a file that only its owner can access."""
+    text = read_private(path, 80)
+    if len(text) == _KEY_BYTES:
+        return text
+    if _HEX.fullmatch(text):
+        return bytes.fromhex(text.decode())
+    raise InputError(
+        f"key file {path} of {Path(path).stat().st_size} bytes is neither {_KEY_BYTES} bytes "
+        f"nor {2 * _KEY_BYTES} hex digits; make one: {_MAKE}"
+    )
+
+
+def read_private(path: Path | str, most: int = 4096) -> bytes:
+    """The first `most` bytes of a file that only its owner can access."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer must not block
         try:
-            info = os.fstat(handle)  # of the open file, not of a path that could be swapped
-            _check_private(path, info)
-            text = os.read(handle, 80)
+            _check_private(path, os.fstat(handle))  # of the open file, not of a path that could be swapped
+            return os.read(handle, most)
         finally:
             os.close(handle)
     except OSError as error:
@@ -158,14 +170,6 @@ def read_key(path: Path | str) -> bytes:
             f"key file {path} cannot be read: {error.strerror}; "
             f"copy it from another host, or make one: {_MAKE}"
         ) from None
-    if len(text) == _KEY_BYTES:
-        return text
-    if _HEX.fullmatch(text):
-        return bytes.fromhex(text.decode())
-    raise InputError(
-        f"key file {path} of {info.st_size} bytes is neither {_KEY_BYTES} bytes "
-        f"nor {2 * _KEY_BYTES} hex digits; make one: {_MAKE}"
-    )
 
 
 def _check_private(path: Path | str, info: os.stat_result) -> None:

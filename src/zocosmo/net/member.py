@@ -1,0 +1,234 @@
+"""A member of a network: it joins, plays rounds term by term, and leaves."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zocosmo._version import __version__
+from zocosmo.core.tape import Tape
+from zocosmo.dist.engine import Host as Engine
+from zocosmo.dist.place import Place
+from zocosmo.errors import InputError, PeerLost, ZocosmoError
+from zocosmo.net.channel import NetChannel
+from zocosmo.net.desk import Desk
+from zocosmo.net.invitation import Invitation, manifest_for, only_trial
+from zocosmo.net.links import SILENT, ZmqLinks
+from zocosmo.net.post import PULSE, Peer, Post
+from zocosmo.net.soft import SoftDeadline
+from zocosmo.net.store import NodeFolder
+from zocosmo.terms.members import Member as Listed
+from zocosmo.terms.members import Term, Topology
+
+ANSWER = 10.0  # seconds in which the host must answer the first time
+MEET = 2.0  # seconds in which peers may be heard before the first round of a term
+
+Say = Callable[[str], None]
+
+
+class Member:
+    """This process as one node of a job that a host keeps."""
+
+    def __init__(
+        self,
+        host: tuple[str, bytes],
+        secret: bytes,
+        *,
+        listen: str | None,
+        out: Path | None,
+        own: list[str],
+        say: Say,
+        name: str = "",
+        address: str = "",
+        run_code: bool = False,
+    ) -> None:
+        self._say, self._own, self._run_code, self._out = say, own, run_code, out
+        self.post = Post(secret, host, listen, say)
+        about = {"salt": self.post.salt.hex(), "name": name, "version": __version__}
+        if listen is not None:
+            about |= {"port": self.post.port, "address": address}
+        self.desk = Desk(self.post, about)
+        self.is_fine = False  # whether the job, or a polite leave, came to its end
+        self.where = host[0].removeprefix("tcp://")
+
+    def run(self) -> str:
+        """Take part until the job or the membership ends; says how it ended."""
+        self.post.start(self.desk)
+        try:
+            self._join()
+            return self._live()
+        finally:
+            self.post.close()
+
+    def leave(self) -> None:
+        """Ask to go at the next change of terms."""
+        self.desk.is_leaving = True  # a signal calls this, when the lock may be held
+
+    # Joining
+
+    def _join(self) -> None:
+        self._until(lambda: self.desk.invitation is not None, ANSWER)
+        assert self.desk.invitation is not None
+        self.invitation = Invitation(**self.desk.invitation)
+        self.plan = self.invitation.plan(self._own, run_code=self._run_code)
+        self.trial = only_trial(self.plan)
+        self.manifest, self.problem = manifest_for(self.plan), self.trial.run().problem
+        graph = self.trial.graph_of()
+        self.topology = Topology.of(dict(self.trial.graph), self.trial.seed, graph)
+        with self.post.lock:
+            self.desk.manifest, self.desk.own = self.manifest.to_bytes().decode(), self._own
+        self.post.report_now()
+        self._say(f"waits for {self.where} to begin")
+        self._until(lambda: self.desk.start is not None, None)
+        self.soft = SoftDeadline(self.invitation.soft)
+
+    def _until(self, ready: Callable[[], bool], within: float | None) -> None:
+        """Wait for the host; an InputError if it refuses us."""
+        since = time.monotonic()
+        with self.post.lock:
+            while not ready():
+                if why := self.desk.refused or self.desk.ended or self.post.refused:
+                    raise InputError(f"{self.where} refused to let us join: {why}")
+                if self.desk.is_leaving:
+                    raise KeyboardInterrupt
+                if within is not None and time.monotonic() - since > within:
+                    raise InputError(f"no answer from {self.where} within {within:g} s; is the host running?")
+                self.post.lock.wait(0.1)
+
+    # Terms
+
+    def _live(self) -> str:
+        engine: Engine | None = None
+        while True:
+            assert self.desk.start is not None and self.desk.id is not None
+            engine = self._enter(self.desk.start, engine)
+            if not self._rounds(engine):
+                return self._finish(engine)
+            if how := self._close_term(engine):
+                return how
+
+    def _enter(self, start: dict[str, Any], before: Engine | None) -> Engine:
+        """Set up for a term."""
+        me, listed = self.desk.id, start["members"]
+        assert me is not None
+        members = tuple(Listed(each[0], each[1], each[2]) for each in listed)
+        peers = {e[0]: Peer(e[0], bytes.fromhex(e[3]), e[4], bytes.fromhex(e[5])) for e in listed}
+        term = Term(start["term"], start["round"], members, self.topology, start["next_id"])
+        position, keys = term.position(me), sorted(peer.key for peer in peers.values())
+        with self.post.lock:
+            self.desk.enter(term.number, term.start)
+        self.post.meet(peers, term.peers(me))
+        at = {term.position(each): peer for each, peer in peers.items()}
+        links = ZmqLinks(self.post, term.number, position, at, self.soft, skips=self.skips)
+        links.say, links.notes, links.is_over = self._say, self._notes, self._over
+        session = hashlib.blake2b(digest_size=32)
+        for part in (self.manifest_print, term.number.to_bytes(8, "little"), *keys):
+            session.update(part)
+        engine = self._engine(term, links, session.digest())
+        self._carry(engine, term, start, before)
+        self._meet(links)
+        self.term, self.links, self.soft.is_first = term, links, True
+        return engine
+
+    @property
+    def manifest_print(self) -> bytes:
+        """The fingerprint of the job: not of our own settings of the problem."""
+        return self.manifest.fingerprint() if not self._own else bytes(32)
+
+    @property
+    def skips(self) -> bool:
+        """Whether this method over this wire can repair what was missed."""
+        return True
+
+    def _notes(self) -> bytes:
+        with self.post.lock:
+            return self.desk.notes()
+
+    def _over(self) -> str:
+        """Why to stop waiting for a peer, with the lock held."""
+        return self.desk.ended or ("we leave" if self.desk.is_leaving else "")
+
+    def _engine(self, term: Term, links: ZmqLinks, session: bytes) -> Engine:
+        plan, trial, run = self.plan, self.trial, self.trial.run()
+        wire = trial.method.wire_for(plan.wire, plan.dtype)
+        place = Place(term.graph, len(term.members))
+        about: dict[str, Any] = {"d": run.problem.d, "wire": wire, "dtype": plan.dtype}
+        about |= {"codec": trial.method.codec, "tape": Tape(trial.seed)}
+        channel = NetChannel(place, links, session=session, **about)
+        channel.skips, channel.clip = self.skips, self.invitation.clip
+        channel.listen_for(lambda t, link, why: self._missed(term, t, link, why))
+        me = int(term.ids[links.rank])
+        world, share = term.world(run.problem.d, [me]), int(term.shares[links.rank])
+        return Engine(run, channel, bound=plan.diverged_above, world=world, shares=[share])
+
+    def _missed(self, term: Term, t: int, link: tuple[int, int], why: str) -> None:
+        sender, receiver = (int(term.ids[each]) for each in link)
+        if why != "it did not come":
+            self._say(f"refused a message of member {sender} in round {t}: {why}")
+        with self.post.lock:
+            self.desk.add_miss((t, sender, receiver, "values"))
+
+    def _meet(self, links: ZmqLinks) -> None:
+        """Give the peers of a new term a moment to be heard."""
+        until, ids = time.monotonic() + MEET, [links.id_of(peer) for peer in links.peers()]
+        with self.post.lock:
+            term = self.post.position.term
+            while time.monotonic() < until and any(self.post.heard[i][1].term < term for i in ids):
+                self.post.lock.wait(0.05)
+
+    # Rounds
+
+    def _rounds(self, engine: Engine) -> bool:
+        """Play until the term is to end, True, or the last round is done, False."""
+        folder = self._folder()
+        if engine.t == 0:
+            folder.save(engine)
+        while self._may_begin(engine.t):
+            waited, began = self.links.waited, time.monotonic()
+            engine.round()
+            self.soft.observe(time.monotonic() - began - (self.links.waited - waited))
+            if self.plan.is_due(engine.t):
+                folder.save(engine)
+        return engine.t < self.plan.last
+
+    def _may_begin(self, t: int) -> bool:
+        """Wait until round t may begin; False if this term ends before it."""
+        desk = self.desk
+        if t >= self.plan.last:
+            return False
+        with self.post.lock:
+            while True:
+                if desk.ended:
+                    return False
+                if desk.stop is not None and t >= desk.stop:
+                    return False
+                held = desk.stop is None and desk.limit is not None and t >= desk.limit
+                if not held and t <= desk.pace + self.invitation.lead:
+                    desk.begin(t)
+                    self.post.forget(self.post.position)
+                    return True
+                self.post.lock.wait(PULSE)
+
+    def _folder(self) -> NodeFolder:
+        assert self.desk.id is not None
+        out = Path("runs") / self.invitation.name if self._out is None else self._out
+        return NodeFolder(out, self.desk.id)
+
+    def _finish(self, engine: Engine) -> str:
+        """All rounds are done: wait until everyone is."""
+        with self.post.lock:
+            self.post.position = self.post.position._replace(round=engine.t)
+            self.desk.is_done = not self.desk.ended
+        self.post.report_now()
+        with self.post.lock:
+            while not self.desk.ended:
+                self.post.lock.wait(PULSE)
+            self.desk.about["bye"] = True
+        self.post.report_now()
+        self.is_fine = True
+        self._folder().end(self.desk.ended, engine.t)
+        return f"{self.desk.ended}; {engine.t} rounds done"

@@ -1,0 +1,40 @@
+"""A host from start to end: it keeps the job, and writes what came of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from zocosmo.net.host import Host, clear
+from zocosmo.net.invitation import Invitation
+from zocosmo.net.keys import AllowList
+from zocosmo.net.roll import EVENTS
+
+
+def serve(
+    invitation: Invitation,
+    secret: bytes,
+    listen: str,
+    folder: Path,
+    allowed: AllowList,
+    say: Callable[[str], None],
+    *,
+    replace: bool = False,
+) -> int:
+    """Keep a job to its end; gives the exit code: 0 if somebody came to the last round."""
+    if replace:
+        clear(folder)
+    host = Host(invitation, secret, listen, folder, allowed.name_of, say)
+    print(f"join with: zocosmo join {host.address} --key FILE", flush=True)
+    finished = host.run()
+    if not finished:
+        say(f"{host.ended}; nobody came to round {host.plan.last}")
+        return 1
+    from zocosmo.net.gather import gather
+
+    about = f"{finished} members came to round {host.plan.last}; events: {folder / EVENTS}"
+    missing = gather(host.plan, host.roll.record(), folder)
+    if missing:
+        named = ", ".join(map(str, missing[:8]))
+        print(f"{about}; no log here, the folders of members {named} are elsewhere")
+    else:
+        print(f"{about}; log and states: {folder}")
+    return 0

@@ -1,0 +1,68 @@
+"""pyzmq, or an error that says how to install it; sockets whose two ends prove their keys."""
+
+from typing import Any
+
+from zocosmo.errors import InputError
+
+try:
+    import zmq
+    from zmq.utils import z85
+except ModuleNotFoundError:
+    raise InputError('networks need pyzmq; run: pip install "zocosmo[net]"') from None
+
+MOST_BYTES = 2**26  # of one part of a message
+HANDSHAKE = 5000  # milliseconds within which a connection must prove its key
+BACKLOG = 1024  # connections that wait to be accepted
+QUEUED = 4096  # messages that wait for one peer
+AGAIN = zmq.Again
+
+
+def public_of(secret: bytes) -> bytes:
+    """The public key, 32 bytes, of a secret one."""
+    return z85.decode(zmq.curve_public(z85.encode(secret)))
+
+
+def make_socket(context: "zmq.Context[Any]", kind: int, secret: bytes, server: bytes | None) -> Any:
+    """A socket under our key: it accepts connections, or connects to the one whose public key is `server`."""
+    socket: Any = context.socket(kind)
+    socket.linger, socket.maxmsgsize, socket.handshake_ivl = 0, MOST_BYTES, HANDSHAKE
+    socket.sndhwm = socket.rcvhwm = QUEUED
+    socket.curve_secretkey = z85.encode(secret)
+    if server is None:
+        socket.curve_server, socket.backlog, socket.zap_domain = True, BACKLOG, b"zocosmo"
+    else:
+        socket.curve_publickey = zmq.curve_public(z85.encode(secret))
+        socket.curve_serverkey = z85.encode(server)
+        socket.immediate = True  # nothing is queued for a peer that is not connected
+        socket.reconnect_ivl, socket.reconnect_ivl_max = 100, 2000
+    return socket
+
+
+class Gate:
+    """Decides whose connections are accepted, by the key that they proved; served by the caller's loop."""
+
+    def __init__(self, context: "zmq.Context[Any]") -> None:
+        self.socket: Any = context.socket(zmq.REP)
+        self.socket.linger = 0
+        self.socket.bind("inproc://zeromq.zap.01")
+
+    def serve(self, admit: Any) -> None:
+        """Answer one connection: `admit(key, address)` says whether it may stay."""
+        version, request, _, address, _, mechanism, *credentials = self.socket.recv_multipart()
+        key = credentials[0] if mechanism == b"CURVE" and credentials else b""
+        code = b"200" if key and admit(key, address.decode()) else b"400"
+        self.socket.send_multipart([version, request, code, b"", key.hex().encode(), b""])
+
+
+def key_of(part: Any) -> bytes:
+    """The public key of the sender of a message, of which `part` is a frame."""
+    return bytes.fromhex(str(part.get("User-Id")))
+
+
+def parse_address(text: str) -> tuple[str, bytes]:
+    """Where the host is, tcp://ADDR:PORT, and its public key, from ADDR:PORT/KEY."""
+    where, _, key = text.partition("/")
+    _, colon, port = where.rpartition(":")
+    if not colon or not port.isdecimal() or len(key) != 64 or not set(key) <= set("0123456789abcdef"):
+        raise InputError(f"an address is ADDR:PORT/KEY, as zocosmo host prints it; got {text!r}")
+    return f"tcp://{where}", bytes.fromhex(key)

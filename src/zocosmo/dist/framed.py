@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -60,6 +60,8 @@ class FramedChannel(Channel):
         tape: Tape | None = None,
         key: bytes | None = None,
         connect: bool = True,
+        repair: bool = False,
+        ids: Index | None = None,
     ) -> None:
         self.place, self.links, self.session, self.codec, self.rank = (
             place,
@@ -69,7 +71,8 @@ class FramedChannel(Channel):
             links.rank,
         )
         nodes = place.parts[self.rank]
-        super().__init__([place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=nodes, tape=tape)
+        about: dict[str, Any] = {"wire": wire, "codecs": [codec], "dtype": dtype, "tape": tape}
+        super().__init__([place.graph], d=d, nodes=nodes, repair=repair, ids=ids, **about)
         self.value: ValueType = self.wire.crosses_as(self.dtype)
         self.crossed: dict[Link, int] = {}  # bytes sent to other processes
         self.messages = 0  # sent to other processes

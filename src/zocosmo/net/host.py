@@ -112,11 +112,11 @@ class Host:
 
     # Who may speak
 
-    def _admit(self, key: bytes, address: str) -> bool:
+    def _admit(self, key: bytes, address: str) -> int:
         if self._allowed(key) is not None:
-            return True
+            return 200
         self._say_once(f"refused {address}: key {key.hex()} is not on the list of those who may join")
-        return False
+        return 400
 
     def _say_once(self, text: str) -> None:
         if text not in self._told and len(self._told) < 1000:

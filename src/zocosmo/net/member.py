@@ -25,7 +25,7 @@ from zocosmo.terms.members import Member as Listed
 from zocosmo.terms.members import Term, Topology
 
 ANSWER = 10.0  # seconds in which the host must answer the first time
-MEET = 2.0  # seconds in which peers may be heard before the first round of a term
+MEET = 5.0  # seconds in which peers may be heard before the first round of a term
 
 Say = Callable[[str], None]
 
@@ -150,7 +150,7 @@ class Member:
 
     def _over(self) -> str:
         """Why to stop waiting for a peer, with the lock held."""
-        return self.desk.ended or ("we leave" if self.desk.is_leaving else "")
+        return self.desk.ended
 
     def _engine(self, term: Term, links: ZmqLinks, session: bytes) -> Engine:
         plan, trial, run = self.plan, self.trial, self.trial.run()
@@ -158,7 +158,7 @@ class Member:
         place = Place(term.graph, len(term.members))
         about: dict[str, Any] = {"d": run.problem.d, "wire": wire, "dtype": plan.dtype}
         about |= {"codec": trial.method.codec, "tape": Tape(trial.seed)}
-        channel = NetChannel(place, links, session=session, **about)
+        channel = NetChannel(place, links, session=session, **about, repair=self.skips, ids=term.ids)
         channel.skips, channel.clip = self.skips, self.invitation.clip
         channel.listen_for(lambda t, link, why: self._missed(term, t, link, why))
         me = int(term.ids[links.rank])
@@ -180,12 +180,20 @@ class Member:
             while time.monotonic() < until and any(self.post.heard[i][1].term < term for i in ids):
                 self.post.lock.wait(0.05)
 
+    def _carry(self, engine: Engine, term: Term, start: dict[str, Any], before: Engine | None) -> None:
+        """What this member brings from the last term, or gets from another member."""
+
+    def _close_term(self, engine: Engine) -> str:
+        """Report that all rounds of this term are done, and wait for the next; why, if there is none."""
+        return "?"
+
     # Rounds
 
     def _rounds(self, engine: Engine) -> bool:
         """Play until the term is to end, True, or the last round is done, False."""
         folder = self._folder()
         if engine.t == 0:
+            folder.begin(self.post.key)
             folder.save(engine)
         while self._may_begin(engine.t):
             waited, began = self.links.waited, time.monotonic()

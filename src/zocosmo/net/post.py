@@ -20,6 +20,7 @@ from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of
 
 PULSE = 0.5  # seconds between heartbeats
 FRESH = 4 * PULSE  # for which a way counts as open after something came over it
+STRANGE = 10.0  # seconds after which one who still knocks is a stranger
 HELD = 20_000  # messages of one peer that may wait to be read
 
 
@@ -76,6 +77,7 @@ class Post:
         self._desk: Desk | None = None
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._told: set[str] = set()
+        self._turned_away: dict[bytes, float] = {}  # by key: when it first knocked
         self._due = 0.0  # when the next heartbeat is
 
     def _bind(self, listen: str) -> None:
@@ -244,13 +246,15 @@ class Post:
                     self._up[key] = time.monotonic()
                     self._take(key, parts)
 
-    def _admit(self, key: bytes, address: str) -> bool:
-        """Members only. One who is new may come before the host tells us of it, and tries again then."""
+    def _admit(self, key: bytes, address: str) -> int:
+        """Members only. One who is new may come before the host tells us of it, and tries again."""
+        now = time.monotonic()
         with self.lock:
-            known = key in self._peers
-        if not known:
-            self._once(f"refused a connection from {address}: key {key.hex()[:16]} is no member's")
-        return known
+            if key in self._peers:
+                return 200
+        if now - self._turned_away.setdefault(key, now) > STRANGE:
+            self._once(f"refused {address}: key {key.hex()[:16]} is no member's")
+        return 300
 
     def _from_front(self, rid: bytes, parts: list[Any]) -> None:
         key = key_of(parts[0])

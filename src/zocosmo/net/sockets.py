@@ -1,5 +1,6 @@
 """pyzmq, or an error that says how to install it; sockets whose two ends prove their keys."""
 
+from collections.abc import Callable
 from typing import Any
 
 from zocosmo.errors import InputError
@@ -46,12 +47,13 @@ class Gate:
         self.socket.linger = 0
         self.socket.bind("inproc://zeromq.zap.01")
 
-    def serve(self, admit: Any) -> None:
-        """Answer one connection: `admit(key, address)` says whether it may stay."""
+    def serve(self, admit: Callable[[bytes, str], int]) -> None:
+        """Answer one connection: `admit(key, address)` says 200 if it may stay, 300 for later, 400 for never."""
         version, request, _, address, _, mechanism, *credentials = self.socket.recv_multipart()
         key = credentials[0] if mechanism == b"CURVE" and credentials else b""
-        code = b"200" if key and admit(key, address.decode()) else b"400"
-        self.socket.send_multipart([version, request, code, b"", key.hex().encode(), b""])
+        code = admit(key, address.decode()) if key else 400
+        who = key.hex().encode() if code == 200 else b""
+        self.socket.send_multipart([version, request, str(code).encode(), b"", who, b""])
 
 
 def key_of(part: Any) -> bytes:

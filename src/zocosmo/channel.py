@@ -46,8 +46,8 @@ class Channel(Carriage):
         caller must `settle` afterwards.
         """
         self.traffic.routed(MessageKind(y.shape[-1], price))
-        if self.coarse is not None:
-            return self.coarse.mix(y, held, u, None)
+        if self.repairs is not None:
+            return self.repairs.mix(y, held, u, None)
         letters, out = self._encode(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), self._decode_own(letters, y)
         for slot, theirs in self._neighbours(letters, y, u):
@@ -99,8 +99,8 @@ class Channel(Carriage):
         A node that is its own partner gets its own values back, and nothing is charged. `held` as in `mix`.
         """
         self.traffic.paired(MessageKind(y.shape[-1]), partners)
-        if self.coarse is not None:
-            return self.coarse.mix(y, held, u, partners)
+        if self.repairs is not None:
+            return self.repairs.mix(y, held, u, partners)
         letters, source = self._encode(y), self.rows_of(partners)
         theirs = self.decode(self.swap(letters, source, u), source, y).reshape(y.shape)
         mixed: Values
@@ -122,14 +122,17 @@ class Channel(Carriage):
         with self._sending(LEVEL):
             if partners is not None:
                 self.traffic.paired(kind, partners)
-                theirs = self.swap(Letters(codes), self.rows_of(partners), None).values
+                source = self.rows_of(partners)
+                theirs = self.swap(Letters(codes), source, None).values
                 move += np.where(has & (theirs != NONE), 0.5 * (theirs / PER_UNIT - own), 0.0)
                 has = has & (partners != self.nodes).reshape(-1, 1)
+                has &= self.arrived(source, self.senders, level=True)[:, None]
             else:
                 self.traffic.routed(kind)
                 for slot, heard in self.hear(Letters(codes), None, None, True):
                     step = slot.weight * (heard.values / PER_UNIT - own[slot.rows])
-                    move[slot.rows] += np.where(has[slot.rows] & (heard.values != NONE), step, 0.0)
+                    came = self.arrived(slot.source, self.senders[slot.rows], level=True)[:, None]
+                    move[slot.rows] += np.where(came & has[slot.rows] & (heard.values != NONE), step, 0.0)
         mixed = from_levels(own + np.rint(move * STEPS) / STEPS)
         return np.where(has, mixed, v.reshape(-1, 1)).reshape(v.shape)
 

@@ -202,6 +202,30 @@ def random_regular(n: int, degree: int, seed: Seed = 0) -> Graph:
     return _connected(n, "random_regular", seed, draw, f"degree {degree}")
 
 
+def rings(n: int, degree: int, seed: Seed = 0) -> Graph:
+    """degree / 2 rings, each through all nodes in a random order: connected, and a good expander.
+
+    Edges that two rings share count once, so a few nodes may have a lower degree.
+    """
+    return rings_among(np.arange(check_whole("n", n, 1)), degree, seed)
+
+
+def rings_among(ids: NDArray[np.int64], degree: int, seed: Seed = 0) -> Graph:
+    """`rings` of some members, by their ids: node k is ids[k]. Who joins or leaves changes few edges.
+
+    Ring r goes through the members in ascending order of the first word of stream("rings", r, id).
+    """
+    n = len(ids)
+    _at_least(2, n, "rings")
+    if check_whole("degree", degree, 2) % 2:
+        raise GraphError(f"rings give every node an even degree, got degree = {degree}")
+    words = Tape(seed).coins("rings", np.arange(degree // 2)[:, None], ids).words(1)[..., 0]
+    order = np.argsort(words, axis=-1, kind="stable")
+    ends = np.sort(np.stack([order, np.roll(order, -1, axis=-1)], axis=-1).reshape(-1, 2), axis=-1)
+    low, high = np.divmod(np.unique(ends[:, 0] * n + ends[:, 1]), n)
+    return Graph(n, tuple(zip(low.tolist(), high.tolist(), strict=True)), "rings")
+
+
 def small_world(n: int, k: int, p: float, seed: Seed = 0) -> Graph:
     """Each node joined to its k nearest on a ring, each edge rewired with probability p (Watts–Strogatz)."""
     import networkx as nx
@@ -300,6 +324,7 @@ GRAPHS: Table[Callable[..., Graph]] = Table(
         "hypercube": hypercube,
         "erdos_renyi": erdos_renyi,
         "random_regular": random_regular,
+        "rings": rings,
         "small_world": small_world,
     },
     "zocosmo.graphs",

@@ -20,6 +20,8 @@ from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
 from zocosmo.errors import InputError, NonFiniteMessage, PeerLost, SupportMismatch
 
+ABSENT = "it did not come"  # why a message is missed
+
 Link = tuple[int, int]
 
 
@@ -134,7 +136,7 @@ class FramedChannel(Channel):
         for each, size in zip(expected, sizes, strict=True):
             peer = self._host[each.link[0]]
             if peer not in got:
-                self._missed(each.link, "it did not come")
+                self._missed(each.link, ABSENT)
                 continue
             data = got[peer][read[peer] : read[peer] + size]
             read[peer] += size

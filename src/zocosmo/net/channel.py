@@ -1,21 +1,23 @@
 """The channel of one member: the frames and the arithmetic of `dist.channel`, where a message may be missed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from zocosmo.channel import Index, Values
 from zocosmo.core.fields import Message
+from zocosmo.core.levels import LEVEL
 from zocosmo.core.support import Support
 from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Letters
 from zocosmo.dist.channel import TorchChannel
-from zocosmo.dist.framed import Awaited, Link
+from zocosmo.dist.framed import ABSENT, Awaited, Link
 from zocosmo.errors import MessageError, SupportMismatch
 from zocosmo.net.links import ZmqLinks
 
-Missed = Callable[[int, Link, str], None]  # round, link and why
+Missed = Callable[[int, Link, str, str], None]  # round, link, stage and why
 
 
 class NetChannel(TorchChannel):
@@ -24,12 +26,13 @@ class NetChannel(TorchChannel):
     links: ZmqLinks
     clip: float | None = None  # the most by which an entry may differ from ours; None: by anything
     skips: bool = False  # whether an exchange can be repaired, and so be missed
+    _stage: str = "values"
 
     def begin(self, t: int) -> None:
         super().begin(t)
-        self._gone: set[Link] = set()
+        self._gone: dict[str, set[Link]] = {"values": set(), "level": set()}
         if self.skips:
-            self.lost = {t: self._gone}
+            self.lost, self.lost_levels = ({t: gone} for gone in self._gone.values())
 
     def listen_for(self, missed: Missed) -> None:
         """Call this when a message is missed."""
@@ -38,9 +41,21 @@ class NetChannel(TorchChannel):
     def _missed(self, link: Link, why: str) -> None:
         if not self.skips:
             super()._missed(link, why)
-        if link not in self._gone:
-            self._gone.add(link)
-            self._tell(self.t, link, why)
+        if why == ABSENT:
+            self._lines[self._host[link[0]]].received += 1  # its number passes too
+        gone = self._gone[self._stage]
+        if link not in gone:
+            gone.add(link)
+            self._tell(self.t, link, self._stage, why)
+
+    @contextmanager
+    def _sending(self, value: ValueType) -> Iterator[None]:
+        self._stage = "level" if value is LEVEL else "values"
+        try:
+            with super()._sending(value):
+                yield
+        finally:
+            self._stage = "values"
 
     def _received(
         self, data: bytes | memoryview, each: Awaited, peer: int, value: ValueType
@@ -88,6 +103,6 @@ class NetChannel(TorchChannel):
             here, own = int(self.nodes[0]), values.reshape(-1, values.shape[-1])[rows]
             far = (np.abs(read - own) > self.clip).any(axis=-1)
             for sender in senders[far].tolist():
-                if sender != here and (sender, here) not in self._gone:
+                if sender != here and (sender, here) not in self._gone[self._stage]:
                     self._missed((sender, here), f"it would move an entry by more than {self.clip:g}")
         return read

@@ -1,6 +1,6 @@
 """Envelopes: what crosses between members, directly or sealed through the host.
 
-    kind    D data of a round, B heartbeat, S piece of a state
+    kind    D data of a round, B heartbeat, A question for pieces of a state, S one of them
     where   term u32, round u64, number u32: the number-th message of this round to this peer, or the piece
     notes   JSON: missed messages that the host has not confirmed; empty if there are none
     body    a frame of the channel, or a piece
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from zocosmo.dist.seal import open_blob, seal_blob
 from zocosmo.errors import CorruptMessage, SealBroken
 
-DATA, BEAT, STATE = b"D", b"B", b"S"
+DATA, BEAT, ASK, STATE = b"D", b"B", b"A", b"S"
 _WHERE = struct.Struct("<IQI")
 _LENGTHS = struct.Struct("<II")
 _NUMBER = struct.Struct("<Q")
@@ -45,7 +45,7 @@ class Envelope(NamedTuple):
 
     @classmethod
     def of(cls, parts: list[bytes]) -> "Envelope":
-        if len(parts) != 4 or parts[0] not in (DATA, BEAT, STATE) or len(parts[1]) != _WHERE.size:
+        if len(parts) != 4 or parts[0] not in (DATA, BEAT, ASK, STATE) or len(parts[1]) != _WHERE.size:
             raise CorruptMessage(f"an envelope has four parts, got {len(parts)}, or another form")
         return cls(parts[0], Where(*_WHERE.unpack(parts[1])), parts[2], parts[3])
 

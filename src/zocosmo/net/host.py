@@ -266,13 +266,13 @@ class Host:
         word["noted"] = entry.said["misses"]
         if entry.said["term"] < term.number:
             word["start"] = {
+                "job": self.manifest.fingerprint().hex(),
                 "term": term.number,
                 "round": term.start,
                 "next_id": term.next_id,
                 "members": roll.table(),
                 "changes": [each.plain() for each in roll.events if each.round == term.start and term.number],
                 "hashes": roll.hashes,
-                "counts": roll.counts,
             }
         word["prepare"] = roll.phase in ("preparing", "stopping")
         if roll.phase == "stopping":
@@ -413,7 +413,6 @@ class Host:
             roll.term, roll.stop, joining=[entry.name for entry in joining], leaving=leaving, dead=dead
         )
         roll.hashes = {number: each["hash"] for number, each in closed.items()}
-        roll.counts = {number: each["counts"] for number, each in closed.items()}
         for number in (*leaving, *dead):
             roll.gone[number] = roll.stop, "died" if number in dead else "left"
         gone = [roll.members[number] for number in leaving]

@@ -10,6 +10,9 @@ from zocosmo.dist.manifests import manifest_of
 from zocosmo.errors import InputError
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import Plan, Trial, read_plan
+from zocosmo.methods import Method
+from zocosmo.methods.cosmo import Cosmo
+from zocosmo.methods.edge_local import EdgeLocal
 from zocosmo.problems import PROBLEMS
 
 RUNS_CODE = ("python", "command")  # problems that run what a config names
@@ -50,6 +53,11 @@ def only_trial(plan: Plan) -> Trial:
             raise InputError(f"{key} is for the simulator; leave it out, or use zocosmo run")
     check_peers(plan.trials[0].method)
     return plan.trials[0]
+
+
+def can_skip(method: Method) -> bool:
+    """Whether an exchange of this method that one end missed can be repaired."""
+    return isinstance(method, EdgeLocal) or (isinstance(method, Cosmo) and method.passes == 1)
 
 
 def manifest_for(plan: Plan) -> Manifest:

@@ -12,15 +12,18 @@ import numpy as np
 from zocosmo._version import __version__
 from zocosmo.core.tape import Tape
 from zocosmo.dist.engine import Host as Engine
+from zocosmo.dist.framed import ABSENT
 from zocosmo.dist.place import Place
-from zocosmo.errors import InputError, PeerLost, ZocosmoError
+from zocosmo.errors import InputError, ZocosmoError
 from zocosmo.net.channel import NetChannel
 from zocosmo.net.desk import Desk
-from zocosmo.net.invitation import Invitation, manifest_for, only_trial
-from zocosmo.net.links import SILENT, ZmqLinks
-from zocosmo.net.post import PULSE, Peer, Post
+from zocosmo.net.envelope import ASK, Envelope, Where
+from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
+from zocosmo.net.links import ZmqLinks
+from zocosmo.net.post import PIECE, PIECES, PULSE, Peer, Post
 from zocosmo.net.soft import SoftDeadline
-from zocosmo.net.store import NodeFolder
+from zocosmo.net.store import Account, NodeFolder, state_bytes
+from zocosmo.terms.change import Here, Waiting, carry_links, fresh_links
 from zocosmo.terms.members import Member as Listed
 from zocosmo.terms.members import Term, Topology
 
@@ -53,6 +56,7 @@ class Member:
             about |= {"port": self.post.port, "address": address}
         self.desk = Desk(self.post, about)
         self.is_fine = False  # whether the job, or a polite leave, came to its end
+        self.account, self._waiting, self._is_new = Account(), dict[tuple[int, int], Waiting](), True
         self.where = host[0].removeprefix("tcp://")
 
     def run(self) -> str:
@@ -118,31 +122,73 @@ class Member:
         members = tuple(Listed(each[0], each[1], each[2]) for each in listed)
         peers = {e[0]: Peer(e[0], bytes.fromhex(e[3]), e[4], bytes.fromhex(e[5])) for e in listed}
         term = Term(start["term"], start["round"], members, self.topology, start["next_id"])
-        position, keys = term.position(me), sorted(peer.key for peer in peers.values())
-        with self.post.lock:
-            self.desk.enter(term.number, term.start)
-        self.post.meet(peers, term.peers(me))
         at = {term.position(each): peer for each, peer in peers.items()}
-        links = ZmqLinks(self.post, term.number, position, at, self.soft, skips=self.skips)
+        links = ZmqLinks(self.post, term.number, term.position(me), at, self.soft, skips=self.skips)
         links.say, links.notes, links.is_over = self._say, self._notes, self._over
-        session = hashlib.blake2b(digest_size=32)
-        for part in (self.manifest_print, term.number.to_bytes(8, "little"), *keys):
-            session.update(part)
-        engine = self._engine(term, links, session.digest())
-        self._carry(engine, term, start, before)
+        self.post.meet(peers, term.peers(me))
+        engine = self._engine(term, links, self._session(start, peers))
+        if before is not None:
+            self._carry(engine, term, before)
+        elif term.number:
+            self._receive(engine, peers, start)
+        with self.post.lock:
+            self.post.offered = {term.number: state_bytes(engine)}
+            self.desk.enter(term.number, term.start)
         self._meet(links)
         self.term, self.links, self.soft.is_first = term, links, True
         return engine
 
-    @property
-    def manifest_print(self) -> bytes:
-        """The fingerprint of the job: not of our own settings of the problem."""
-        return self.manifest.fingerprint() if not self._own else bytes(32)
+    def _session(self, start: dict[str, Any], peers: dict[int, Peer]) -> bytes:
+        """What frames of this term are bound to: the job, the term and its members."""
+        parts = [bytes.fromhex(start["job"]), start["term"].to_bytes(8, "little")]
+        parts += [peers[each].key for each in sorted(peers)]
+        return hashlib.blake2b(b"".join(parts), digest_size=32).digest()
+
+    def _carry(self, engine: Engine, term: Term, before: Engine) -> None:
+        """Bring everything from the last term."""
+        old, new = before.channel.repairs, engine.channel.repairs
+        assert old is not None and new is not None
+        me = np.array([self.desk.id], np.int64)
+        ends = Here(self.term.ids, me, False), Here(term.ids, me, False)
+        self._waiting = carry_links(old.memory, new.memory, *ends, self._waiting).waiting
+        self.account.close_term(before, self.term)
+        engine.state, engine.t, engine.asked = before.state, before.t, before.asked
+        engine.problem = before.problem
+
+    def _receive(self, engine: Engine, peers: dict[int, Peer], start: dict[str, Any]) -> None:
+        """Take the state of the member that the record names."""
+        (source,) = [each["source"] for each in start["changes"] if each.get("node") == self.desk.id]
+        x = engine.state.x
+        data = self._pieces(peers[source], start, x.nbytes)
+        if hashlib.blake2b(data, digest_size=16).hexdigest() != start["hashes"][str(source)]:
+            raise ZocosmoError(f"the state of member {source} is not the one it reported; join again")
+        found = np.frombuffer(data, x.dtype).reshape(x.shape).copy()
+        engine.state, engine.t = engine.method.init(found), start["round"]
+        assert engine.channel.repairs is not None
+        fresh_links(engine.channel.repairs.memory)
+
+    def _pieces(self, source: Peer, start: dict[str, Any], size: int) -> bytes:
+        """Ask for what is missing of a state until it is complete."""
+        count, where = -(-size // PIECE), Where(start["term"], 0)
+        until, asked = time.monotonic() + max(10.0, self.invitation.dead_after), 0.0
+        with self.post.lock:
+            while True:
+                found = self.post.pieces.setdefault((source.id, start["term"]), {})
+                missing = [number for number in range(count) if number not in found]
+                if not missing:
+                    return b"".join(found[number] for number in range(count))
+                now = time.monotonic()
+                if now > until or self.desk.start is not start or self.desk.ended:
+                    raise ZocosmoError(f"member {source.id} did not send its state; join again")
+                if now - asked > PULSE:
+                    asked = now
+                    self.post.send(source, Envelope(ASK, where, b"", json.dumps(missing[:PIECES]).encode()))
+                self.post.lock.wait(0.1)
 
     @property
     def skips(self) -> bool:
-        """Whether this method over this wire can repair what was missed."""
-        return True
+        """Whether this method can repair what was missed."""
+        return can_skip(self.trial.method)
 
     def _notes(self) -> bytes:
         with self.post.lock:
@@ -160,17 +206,17 @@ class Member:
         about |= {"codec": trial.method.codec, "tape": Tape(trial.seed)}
         channel = NetChannel(place, links, session=session, **about, repair=self.skips, ids=term.ids)
         channel.skips, channel.clip = self.skips, self.invitation.clip
-        channel.listen_for(lambda t, link, why: self._missed(term, t, link, why))
+        channel.listen_for(lambda *missed: self._missed(term, *missed))
         me = int(term.ids[links.rank])
         world, share = term.world(run.problem.d, [me]), int(term.shares[links.rank])
         return Engine(run, channel, bound=plan.diverged_above, world=world, shares=[share])
 
-    def _missed(self, term: Term, t: int, link: tuple[int, int], why: str) -> None:
+    def _missed(self, term: Term, t: int, link: tuple[int, int], stage: str, why: str) -> None:
         sender, receiver = (int(term.ids[each]) for each in link)
-        if why != "it did not come":
+        if why != ABSENT:
             self._say(f"refused a message of member {sender} in round {t}: {why}")
         with self.post.lock:
-            self.desk.add_miss((t, sender, receiver, "values"))
+            self.desk.add_miss((t, sender, receiver, stage))
 
     def _meet(self, links: ZmqLinks) -> None:
         """Give the peers of a new term a moment to be heard."""
@@ -180,27 +226,40 @@ class Member:
             while time.monotonic() < until and any(self.post.heard[i][1].term < term for i in ids):
                 self.post.lock.wait(0.05)
 
-    def _carry(self, engine: Engine, term: Term, start: dict[str, Any], before: Engine | None) -> None:
-        """What this member brings from the last term, or gets from another member."""
-
     def _close_term(self, engine: Engine) -> str:
-        """Report that all rounds of this term are done, and wait for the next; why, if there is none."""
-        return "?"
+        """Report that all rounds of this term are done, and wait for the next; how it ended, if it did."""
+        heard = {str(self.links.id_of(peer)): t for peer, t in self.links.last_heard.items()}
+        digest = hashlib.blake2b(state_bytes(engine), digest_size=16).hexdigest()
+        with self.post.lock:
+            now = self.post.position.term
+            self.post.position = self.post.position._replace(round=engine.t)
+            self.desk.closed = {"term": now, "hash": digest, "heard": heard}
+        self.post.report_now()
+        with self.post.lock:
+            while not self.desk.ended and (self.desk.start or {})["term"] == now:
+                self.post.lock.wait(PULSE)
+            if not self.desk.ended:
+                return ""
+        self.is_fine = self.desk.is_leaving
+        self._folder().end(self.desk.ended, engine.t, self.account.links(engine, self.term))
+        return f"{self.desk.ended}; {engine.t} rounds done"
 
     # Rounds
 
     def _rounds(self, engine: Engine) -> bool:
         """Play until the term is to end, True, or the last round is done, False."""
         folder = self._folder()
-        if engine.t == 0:
+        if self._is_new:
             folder.begin(self.post.key)
-            folder.save(engine)
+            self._is_new = False
+        if engine.t == 0:
+            folder.save(engine, self.account)
         while self._may_begin(engine.t):
             waited, began = self.links.waited, time.monotonic()
             engine.round()
             self.soft.observe(time.monotonic() - began - (self.links.waited - waited))
             if self.plan.is_due(engine.t):
-                folder.save(engine)
+                folder.save(engine, self.account)
         return engine.t < self.plan.last
 
     def _may_begin(self, t: int) -> bool:
@@ -238,5 +297,5 @@ class Member:
             self.desk.about["bye"] = True
         self.post.report_now()
         self.is_fine = True
-        self._folder().end(self.desk.ended, engine.t)
+        self._folder().end(self.desk.ended, engine.t, self.account.links(engine, self.term))
         return f"{self.desk.ended}; {engine.t} rounds done"

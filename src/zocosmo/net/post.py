@@ -15,11 +15,12 @@ import zmq
 
 from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, MessageError
-from zocosmo.net.envelope import BEAT, DATA, STATE, Envelope, Relayed, Where
+from zocosmo.net.envelope import ASK, BEAT, DATA, STATE, Envelope, Relayed, Where
 from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of
 
 PULSE = 0.5  # seconds between heartbeats
 FRESH = 4 * PULSE  # for which a way counts as open after something came over it
+PIECE, PIECES = 2**18, 16  # bytes of a piece of a state, and pieces that are sent at once
 STRANGE = 10.0  # seconds after which one who still knocks is a stranger
 HELD = 20_000  # messages of one peer that may wait to be read
 
@@ -53,6 +54,7 @@ class Post:
         self.heard: dict[int, tuple[float, Where]] = {}  # by member: when something last came, and where it was
         self.inbox: dict[tuple[int, Where], bytes] = {}
         self.pieces: dict[tuple[int, int], dict[int, bytes]] = {}  # of states, by member and term
+        self.offered: dict[int, bytes] = {}  # our state at the start of a term, for those who join
         self.relayed = 0  # messages that went through the host
         self.refused: str | None = None  # why the host does not know our key
         self._peers: dict[bytes, Peer] = {}
@@ -296,7 +298,16 @@ class Post:
                 self.inbox.setdefault((peer.id, where), body)
             elif kind == STATE:
                 self.pieces.setdefault((peer.id, where.term), {})[where.number] = body
+            offered = self.offered.get(where.term, b"") if kind == ASK else b""
             self.lock.notify_all()
+        if offered:
+            self._hand_over(key, where, json.loads(body), offered)
+
+    def _hand_over(self, key: bytes, where: Where, wanted: list[int], state: bytes) -> None:
+        """Pieces of our state, to one who joins."""
+        for number in wanted[:PIECES]:
+            piece = state[PIECE * int(number) : PIECE * (int(number) + 1)]
+            self._send(key, Envelope(STATE, where._replace(number=int(number)), b"", piece))
 
     def _once(self, text: str) -> None:
         """Say a thing once, however often it happens."""

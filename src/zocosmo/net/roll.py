@@ -48,7 +48,6 @@ class Roll:
         self.events: list[Event] = []
         self.misses: set[Miss] = set()
         self.hashes: dict[int, str] = {}  # of states at the start of the term, by member
-        self.counts: dict[int, dict[str, int]] = {}  # exchanges applied when the last term closed
         self.phase, self.stop = "gathering", 0
 
     # On disk
@@ -56,7 +55,7 @@ class Roll:
     def save(self) -> None:
         term = self.term
         kept: dict[str, Any] = {"header": self.header.plain(), "phase": self.phase, "stop": self.stop}
-        kept |= {"hashes": self.hashes, "counts": self.counts}
+        kept["hashes"] = self.hashes
         kept["events"] = [event.plain() for event in self.events]
         kept["gone"] = {str(each): list(how) for each, how in self.gone.items()}
         if term is not None:
@@ -79,7 +78,6 @@ class Roll:
             raise InputError(f"{self.folder} is of another job; choose another --out, or start anew with --replace")
         self.phase, self.stop = kept["phase"], kept["stop"]
         self.hashes = {int(each): text for each, text in kept["hashes"].items()}
-        self.counts = {int(each): counts for each, counts in kept["counts"].items()}
         self.events = [read_event(json.dumps(each)) for each in kept["events"]]
         self.gone = {int(each): (how[0], how[1]) for each, how in kept["gone"].items()}
         if "term" in kept:

@@ -6,13 +6,51 @@ import signal
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from zocosmo.core.payload import Bits
 from zocosmo.dist.engine import Host as Engine
 from zocosmo.errors import InputError
 from zocosmo.experiments.states import Columns, load_arrays, save_arrays
 from zocosmo.files import make_folder, write_text
+from zocosmo.terms.members import Term
 
-ABOUT = "member.json"
+ABOUT, LEDGER = "member.json", "ledger.csv"
+
+Counts = NDArray[np.int64]
+
+
+def state_bytes(engine: Engine) -> bytes:
+    """x of the one node of an engine, in the type of the states."""
+    return np.ascontiguousarray(engine.state.x).tobytes()
+
+
+class Account:
+    """What a member has spent by link, over all terms."""
+
+    def __init__(self) -> None:
+        self._closed: dict[tuple[int, int], Counts] = {}
+
+    def close_term(self, engine: Engine, term: Term) -> None:
+        """Keep the bill of a term that is over."""
+        self._closed = self.links(engine, term)
+
+    def links(self, engine: Engine, term: Term) -> dict[tuple[int, int], Counts]:
+        """Bits by kind that this member sent to each other, by ids."""
+        out = dict(self._closed)
+        ledger, here = engine.channel.ledger(engine.channel.codec), int(engine.channel.nodes[0])
+        for (i, j), bits in zip(ledger.links, ledger.counts[0], strict=True):
+            if i == here and bits.any():
+                ends = int(term.ids[i]), int(term.ids[j])
+                out[ends] = out.get(ends, 0) + bits
+        return out
+
+    def counts(self, engine: Engine) -> Counts:
+        """As `Engine.counts` of its node, earlier terms included."""
+        now, kinds = engine.counts()[0].copy(), len(Bits._fields)
+        for bits in self._closed.values():
+            now[1 : 1 + kinds] += bits
+        return now
 
 
 class NodeFolder:
@@ -28,16 +66,19 @@ class NodeFolder:
             old.unlink()
         write_text(self.path / ABOUT, json.dumps({"pid": os.getpid(), "key": key.hex()}) + "\n")
 
-    def save(self, engine: Engine) -> None:
+    def save(self, engine: Engine, account: Account) -> None:
         x = np.asarray(engine.state.x, np.float64).reshape(-1)
-        save_arrays(self.path / f"round-{engine.t}.npz", {"x": x, "counts": engine.counts()[0]})
+        save_arrays(self.path / f"round-{engine.t}.npz", {"x": x, "counts": account.counts(engine)})
 
     def load(self, t: int) -> Columns | None:
         """What was kept after t rounds."""
         path = self.path / f"round-{t}.npz"
         return load_arrays(path) if path.exists() else None
 
-    def end(self, how: str, t: int) -> None:
+    def end(self, how: str, t: int, spent: dict[tuple[int, int], Counts]) -> None:
+        """How it ended, after t rounds, and the bill by link."""
+        lines = [f"{i},{j},{','.join(map(str, bits.tolist()))}\n" for (i, j), bits in sorted(spent.items())]
+        write_text(self.path / LEDGER, "".join(lines))
         write_text(self.path / ABOUT, json.dumps({"pid": None, "ended": how, "round": t}) + "\n")
 
 

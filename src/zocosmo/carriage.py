@@ -66,6 +66,7 @@ class Carriage(ABC):
         self.tape, self.has_server, self.codecs = tape, server, tuple(codecs)
         self.at_most = False  # charge messages of private sizes at the longest they may be
         self.ids = ids
+        self.silent: Mask | None = None  # (n,) nodes that neither send nor hear in this round
         self.lost: Mapping[int, Collection[Link]] = {}  # by round: links whose messages do not arrive
         self.lost_levels: Mapping[int, Collection[Link]] = {}  # the same of the messages of `mix_levels`
         charged = (complete(2),) if overheard else self.graphs
@@ -103,11 +104,17 @@ class Carriage(ABC):
     def arrived(self, senders: Index, receivers: Index, *, level: bool = False) -> Mask:
         """Whose message came, of senders to receivers, rows run · n + node."""
         lost = (self.lost_levels if level else self.lost).get(self.t, ())
-        if not lost:
-            return np.ones(len(senders), bool)
-        gone = np.array(list(lost), np.int64).reshape(-1, 2) @ (self.n, 1)
-        came: Mask = ~np.isin(senders % self.n * self.n + receivers % self.n, gone)
+        came = np.ones(len(senders), bool)
+        if lost:
+            gone = np.array(list(lost), np.int64).reshape(-1, 2) @ (self.n, 1)
+            came &= ~np.isin(senders % self.n * self.n + receivers % self.n, gone)
+        if self.silent is not None:
+            came &= ~(self.silent[senders % self.n] | self.silent[receivers % self.n])
         return came
+
+    def silence(self, nodes: Mask | None) -> None:
+        """These nodes, (n,), neither send nor hear from now on, and are not charged; None: all do."""
+        self.silent = self.traffic.silent = nodes
 
     def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
         """x less the exchanges that a peer did not complete, and every other (vector, share) less its share

@@ -42,6 +42,7 @@ class Traffic:
         self.graphs, self.links, self.n = graphs, links, graphs[0].n
         self.nodes = np.arange(self.n) if nodes is None else nodes
         self._keys = np.array([i * self.n + j for i, j in links], np.int64)
+        self.silent: NDArray[np.bool_] | None = None  # (n,) nodes that send nothing
         self._routed: Counter[tuple[MessageKind, Route]] = Counter()
         self._paired: dict[MessageKind, list[Partners]] = {}
         self._counted: dict[MessageKind, Index] = {}
@@ -51,10 +52,15 @@ class Traffic:
         """One message from every node: over its links, relayed over a tree, summed there, or flooded."""
         if over == "sum":
             kind = kind._replace(of=kind.size)  # scalars, never coordinates, even where there are d of them
+        if self.silent is not None:
+            self.from_some(kind, np.ones((len(self.graphs), len(self.nodes)), bool))
+            return
         self._routed[kind, over] += 1
 
     def paired(self, kind: MessageKind, partners: Partners) -> None:
         waiting = self._paired.setdefault(kind, [])
+        if self.silent is not None:
+            partners = np.where(self.silent[self.nodes], self.nodes, partners)
         waiting.append(partners.reshape(-1, len(self.nodes)))
         if len(waiting) == MOST_WAITING:
             self._add(kind, self._count(np.stack(waiting)))
@@ -64,7 +70,9 @@ class Traffic:
         """One message over every link that leaves one of these nodes, (runs, nodes here)."""
         sending = np.zeros((len(self.graphs), self.n), np.int64)
         sending[:, self.nodes] = senders
-        self._add(kind, self._messages("links") * sending[:, [i for i, _ in self.links]])
+        if self.silent is not None:
+            sending[:, self.silent] = 0
+        self._add(kind, self._messages("links") * sending[:, self._senders])
 
     def with_server(self, kind: MessageKind, messages: Index, *, up: bool) -> None:
         """`messages` by run and node, to the server or from it."""
@@ -100,6 +108,11 @@ class Traffic:
             return self._table[key]
         own = key % (self.n + 1) == 0  # i · n + i
         return np.where(own, len(self.links), np.searchsorted(self._keys, key))
+
+    @cached_property
+    def _senders(self) -> Index:
+        """Of each link."""
+        return np.array([sender for sender, _ in self.links], np.int64)
 
     @cached_property
     def _table(self) -> Index:

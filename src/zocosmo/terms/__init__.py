@@ -13,7 +13,16 @@ links remember. `Record`, `read_events` and `write_events` hold everything that 
 plan.
 """
 
-from zocosmo.terms.change import Carried, Here, Rows, Waiting, carry_links, carry_state, rows_of
+from zocosmo.terms.change import (
+    Carried,
+    Here,
+    Rows,
+    Waiting,
+    carry_links,
+    carry_state,
+    fresh_links,
+    rows_of,
+)
 from zocosmo.terms.events import (
     EVENTS,
     Change,
@@ -41,6 +50,7 @@ from zocosmo.terms.members import (
     next_term,
     source_of,
 )
+from zocosmo.terms.shared import Shared
 
 __all__ = [
     "EVENTS",
@@ -58,6 +68,7 @@ __all__ = [
     "Record",
     "Repaired",
     "Rows",
+    "Shared",
     "Skip",
     "Term",
     "Topology",
@@ -68,6 +79,7 @@ __all__ = [
     "carry_state",
     "change_members",
     "first_term",
+    "fresh_links",
     "next_term",
     "read_events",
     "rows_of",

@@ -7,8 +7,8 @@
 - A half exchange on a link that both ends survive, but the graph drops, waits until they meet again.
 - A half exchange with a leaver stands: nobody undoes it.
 
-With S the sum of states less all open debts, a change adds x of the source for each joiner, and subtracts x of
-each leaver less the debts on its links, whichever end holds them. Nothing else changes S: exactly, wherever
+Let S be the sum of states less all open debts. A change adds x of the source for each joiner, and subtracts x
+of each leaver less the debts on its links, whichever end holds them. Nothing else changes S: exactly, where
 sums are exact.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.exchanges import Debt, Exchanges
+from zocosmo.meetings import Meetings
 from zocosmo.terms.events import Change, Join
 from zocosmo.terms.members import Term
 
@@ -85,8 +86,7 @@ def carry_links(
     keys, coming = _keys(old, before), _keys(new, after)
     place = np.minimum(np.searchsorted(coming, keys), max(len(coming) - 1, 0))
     stays = coming[place] == keys if len(coming) else np.zeros(len(keys), bool)
-    if len(new.by_link) > 1:
-        vars(new)["wide"][...] = True
+    fresh_links(new)
     for name in old.by_link:
         vars(new)[name][place[stays]] = vars(old)[name][stays]
     _carry_nodes(old, new, before.here, after.here)
@@ -98,6 +98,12 @@ def carry_links(
         elif kept.places is not None and kept.delta is not None:
             dropped.append(Debt(-1, kept.places, kept.delta))
     return Carried(_return(new, after, back, coming), dropped)
+
+
+def fresh_links(memory: Exchanges) -> None:
+    """Links of a term after the first: ends may be far apart, so the first messages are wide."""
+    if isinstance(memory, Meetings):
+        memory.wide[...] = True
 
 
 def _keys(memory: Exchanges, at: Here) -> Index:

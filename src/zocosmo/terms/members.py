@@ -214,7 +214,7 @@ def change_members(
 
 
 def source_of(term: Term, joiner: int, joiners: set[int]) -> int:
-    """Whose state a joiner takes: its lowest neighbour that was there before, or the lowest member that was."""
+    """Whose state a joiner takes: its lowest neighbour that was there before, or else the lowest member."""
     peers = term.peers(joiner)
     return next(each for each in (*peers, *term.ids.tolist()) if each not in joiners)
 

@@ -60,6 +60,7 @@ class Host:
             zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
         )
         self._strangers, self._told = 0, set[str]()
+        self.is_stopped = False  # set from outside: end at once; started again, the job goes on
         self.finished = 0  # members that came to the last round
         try:
             self._router.bind(f"tcp://{listen}")
@@ -84,7 +85,7 @@ class Host:
             poller.register(socket, zmq.POLLIN)
         due, until = 0.0, None
         try:
-            while until is None or (time.monotonic() < until and self.roll.members):
+            while not self.is_stopped and (until is None or (time.monotonic() < until and self.roll.members)):
                 ready = dict(poller.poll(1000 * TICK))
                 if self._gate.socket in ready:
                     self._gate.serve(self._admit)
@@ -102,6 +103,7 @@ class Host:
         return self.finished
 
     def _close(self) -> None:
+        self._router.disable_monitor()
         for socket in (self._router, self._watch, self._gate.socket):
             socket.close(linger=500)
         self._context.term()
@@ -189,8 +191,9 @@ class Host:
             entry.address = f"tcp://{said.get('address') or seen}:{said['port']}"
         if number is not None:
             self.roll.note(said["misses"])
-            if said.get("bye"):
-                self.roll.members.pop(number, None) if self.ended else None
+            if said.get("bye") and self.ended:
+                self.roll.gone[number] = self.plan.last, self.ended
+                del self.roll.members[number]
                 return
         elif not entry.is_accepted and said.get("manifest"):
             self._examine(entry, said)

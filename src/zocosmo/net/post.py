@@ -132,8 +132,9 @@ class Post:
 
     def close(self) -> None:
         self._order([b"end"])
-        self._thread.join(5.0)
+        self._thread.join()
         self._ordering.close()
+        self._context.term()
 
     def _order(self, parts: list[bytes]) -> None:
         self._ordering.send_multipart(parts)
@@ -158,12 +159,12 @@ class Post:
         self._close_all()
 
     def _close_all(self) -> None:
+        self._to_host.disable_monitor()
         for socket in (*self._out.values(), self._front, self._to_host):
             if socket is not None:
                 socket.close(linger=500)
-        self._watch.close()
-        self._gate.socket.close()
-        self._orders.close()
+        for socket in (self._watch, self._gate.socket, self._orders):
+            socket.close()
 
     def _obey(self) -> bool:
         """Carry out all orders; False if one says to end."""

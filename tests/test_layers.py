@@ -40,6 +40,7 @@ ORDER = (
     "planner",
     "report",
     "dist",
+    "net",
     "torch",
     "llm",
     "checks",
@@ -69,6 +70,7 @@ OUTSIDE = {
     "planner": {"numpy", "scipy"},
     "report": {"numpy", "pandas", "scipy", "rich", "matplotlib"},
     "dist": {"numpy", "torch", "cryptography", "google_crc32c", "safetensors"},
+    "net": {"numpy", "zmq"},
     "torch": {"numpy", "torch"},
     "llm": {"numpy", "torch", "transformers", "tokenizers", "peft", "safetensors", "gguf", "datasets"}
     | {"huggingface_hub", "filelock", "psutil", "yaml", "rich"},
@@ -82,6 +84,7 @@ ONLY_HERE = {  # libraries that one module imports for all others
     "matplotlib": ("report.figures",),
     "torch": ("dist", "torch", "llm", "zocosmo_paper.audit"),
     "cryptography": ("dist.seal",),
+    "zmq": ("net",),
     "safetensors": ("dist.checkpoints", "llm"),
     "datasets": ("llm.rows",),
     "gguf": ("llm.convert",),

@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-
 from net.crowd import COSMO, EDGE_LOCAL, Threads, replay, write_config
 from zocosmo.net.member import Member
 

@@ -35,7 +35,9 @@ AddressArgument = Annotated[str, argument("ADDR:PORT/KEY, as zocosmo host prints
 def host(
     config: ConfigArgument,
     listen: Annotated[str, option("ADDR:PORT to accept members on.")] = "127.0.0.1:7345",
-    key: Annotated[Path | None, option("File with the host's secret key; made in --out if not given.")] = None,
+    key: Annotated[
+        Path | None, option("File with the host's secret key; made in --out if not given.")
+    ] = None,
     allow: Annotated[Path | None, option("File with the public keys that may join, one a line.")] = None,
     allow_any: Annotated[bool, option("Let any key join.", "--allow-any")] = False,
     out: OutOption = None,
@@ -45,7 +47,9 @@ def host(
     ] = None,
     soft: Annotated[float | None, option("Seconds to wait for a message; learned if not given.")] = None,
     lead: Annotated[int, option("Rounds by which members may be ahead of the slowest.", min=1)] = 200,
-    dead_after: Annotated[float, option("Seconds without a heartbeat after which a member is removed.")] = 20.0,
+    dead_after: Annotated[
+        float, option("Seconds without a heartbeat after which a member is removed.")
+    ] = 20.0,
     clip: Annotated[
         float | None, option("Refuse messages that would move an entry by more; off for exactness.")
     ] = None,
@@ -71,9 +75,7 @@ def host(
     raise typer.Exit(code)
 
 
-def _invitation(
-    config: Path, changes: list[str] | None, seed_file: Path | None, **how: Any
-) -> "Invitation":
+def _invitation(config: Path, changes: list[str] | None, seed_file: Path | None, **how: Any) -> "Invitation":
     from zocosmo.dist.seal import read_private
     from zocosmo.net.invitation import Invitation
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from zocosmo.core.payload import Bits
@@ -124,6 +125,11 @@ def open_blob(key: bytes, session_label: bytes, data: Bytes) -> bytes:
 
 def _blob_cipher(key: bytes, label: bytes, salt: Bytes) -> ChaCha20Poly1305:
     return ChaCha20Poly1305(_derive(key, _PERSON_BLOB, label + salt))
+
+
+def shared_key(secret: bytes, public: bytes) -> bytes:
+    """The key that two members have in common, each from its own secret and the other's public key: X25519."""
+    return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
 
 
 def fresh_salt() -> bytes:

@@ -3,10 +3,8 @@
 import json
 from typing import Any
 
-import zmq
-
 from zocosmo.errors import InputError
-from zocosmo.net.sockets import make_socket
+from zocosmo.net.sockets import make_socket, zmq
 
 WITHIN = 5.0  # seconds
 

@@ -50,7 +50,12 @@ class Desk:
         said |= {"term": term if self.is_playing else -1, "round": t}
         if self.id is None:
             said |= {"manifest": self.manifest, "own": self.own}
-        said |= {"limit": self.limit, "closed": self.closed, "done": self.is_done, "misses": self._open[:1000]}
+        said |= {
+            "limit": self.limit,
+            "closed": self.closed,
+            "done": self.is_done,
+            "misses": self._open[:1000],
+        }
         return said
 
     def take_word(self, word: dict[str, Any]) -> None:

@@ -13,9 +13,7 @@ repeat it.
 import struct
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-
-from zocosmo.dist.seal import open_blob, seal_blob
+from zocosmo.dist.seal import open_blob, seal_blob, shared_key
 from zocosmo.errors import CorruptMessage, SealBroken
 
 DATA, BEAT, ASK, STATE = b"D", b"B", b"A", b"S"
@@ -55,8 +53,7 @@ class Relayed:
 
     def __init__(self, secret: bytes, mine: bytes, theirs: bytes, my_salt: bytes, their_salt: bytes) -> None:
         self.their_salt = their_salt
-        ours = X25519PrivateKey.from_private_bytes(secret)
-        self._key = ours.exchange(X25519PublicKey.from_public_bytes(theirs))
+        self._key = shared_key(secret, theirs)
         self._out = b"relay" + mine + theirs + my_salt + their_salt
         self._in = b"relay" + theirs + mine + their_salt + my_salt
         self._sent, self._seen = 0, 0

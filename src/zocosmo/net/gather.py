@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
+from zocosmo.core.payload import Bits
 from zocosmo.experiments.folder import Folder
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import LogRows, make_frame, state_name
-from zocosmo.experiments.states import STATES, Columns, write_states
+from zocosmo.experiments.states import STATES, write_states
 from zocosmo.log import Log, make_header
 from zocosmo.net.store import NodeFolder
 from zocosmo.rounds.checkpoint import Bill
-from zocosmo.core.payload import Bits
 from zocosmo.sim.engine import Simulation
 from zocosmo.terms.events import Record
 
@@ -19,7 +19,13 @@ from zocosmo.terms.events import Record
 def gather(plan: Plan, record: Record, out: Path) -> list[int]:
     """Write log and states; gives the members whose folders are missing, and writes nothing then."""
     trial = plan.trials[0]
-    sim = Simulation([trial.run()], codecs=[trial.method.codec], wire=plan.wire, dtype=plan.dtype, bound=plan.diverged_above)
+    sim = Simulation(
+        [trial.run()],
+        codecs=[trial.method.codec],
+        wire=plan.wire,
+        dtype=plan.dtype,
+        bound=plan.diverged_above,
+    )
     n = sim.problem.n
     rows = LogRows([trial], [0], n)
     for t in plan.due:

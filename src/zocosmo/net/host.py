@@ -10,13 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import zmq
-
 from zocosmo.core.manifest import Manifest
 from zocosmo.errors import InputError, ZocosmoError
 from zocosmo.net.invitation import Invitation, differences, manifest_for, only_trial
 from zocosmo.net.roll import EVENTS, MISSES, ROLL, Entry, Roll
-from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of
+from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
 from zocosmo.terms.events import Header, Join, write_events
 from zocosmo.terms.members import Topology, change_members, first_term
 
@@ -65,7 +63,9 @@ class Host:
         try:
             self._router.bind(f"tcp://{listen}")
         except zmq.ZMQError as error:
-            raise InputError(f"cannot listen on {listen}: {error}; choose another --listen ADDR:PORT") from None
+            raise InputError(
+                f"cannot listen on {listen}: {error}; choose another --listen ADDR:PORT"
+            ) from None
         where = self._router.last_endpoint.decode().removeprefix("tcp://")
         self.address = f"{where}/{public_of(secret).hex()}"
 
@@ -248,7 +248,9 @@ class Host:
             found = str(error)
         if found:
             self._refuse(entry.key, entry.salt, f"it is set up for another job: {found}")
-            self._send(entry.route, b"word", json.dumps({"refused": self.refused[entry.key, entry.salt]}).encode())
+            self._send(
+                entry.route, b"word", json.dumps({"refused": self.refused[entry.key, entry.salt]}).encode()
+            )
         else:
             entry.is_accepted = True
 
@@ -404,7 +406,9 @@ class Host:
         roll, leaving = self.roll, self._leaving()
         assert roll.term is not None
         dead = {
-            number: max([roll.term.start, *(1 + each["heard"].get(str(number), -1) for each in closed.values())])
+            number: max(
+                [roll.term.start, *(1 + each["heard"].get(str(number), -1) for each in closed.values())]
+            )
             for number in roll.members
             if number in self.dead
         }
@@ -429,8 +433,14 @@ class Host:
         self.dead, self._since = {}, 0.0
         roll.save()
         write_events(self.folder / EVENTS, roll.record())
-        told = [f"{len(each)} {how}" for each, how in ((joined, "joined"), (leaving, "left"), (dead, "died")) if each]
-        self._say(f"term {coming.number} begins with round {coming.start}: {', '.join(told)}; {len(roll.members)} members")
+        told = [
+            f"{len(each)} {how}"
+            for each, how in ((joined, "joined"), (leaving, "left"), (dead, "died"))
+            if each
+        ]
+        self._say(
+            f"term {coming.number} begins with round {coming.start}: {', '.join(told)}; {len(roll.members)} members"
+        )
         for entry in gone:
             self._send(entry.route, b"word", json.dumps({"ended": f"left in round {coming.start}"}).encode())
         self._tell_all()

@@ -30,7 +30,9 @@ def read_allowed(path: Path) -> dict[bytes, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the list of keys {path} cannot be read: {error}; make it, or use --allow-any") from None
+        raise InputError(
+            f"the list of keys {path} cannot be read: {error}; make it, or use --allow-any"
+        ) from None
     found: dict[bytes, str] = {}
     for number, line in enumerate(lines, 1):
         key, _, name = line.partition("#")[0].strip().partition(" ")

@@ -94,7 +94,9 @@ class ZmqLinks:
                 if self.skips and (now >= until or seen > where._replace(number=2**32) or now - at > SILENT):
                     return None
                 if why := self.is_over():
-                    raise PeerLost(f"member {who} did not answer in round {where.round}: {why}", t=where.round)
+                    raise PeerLost(
+                        f"member {who} did not answer in round {where.round}: {why}", t=where.round
+                    )
                 if now - noticed > NOTICE:
                     noticed = now
                     self.say(f"waits for member {who} in round {where.round}, {now - since:.0f} s so far")

@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-import zmq
-
 from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, MessageError
 from zocosmo.net.envelope import ASK, BEAT, DATA, STATE, Envelope, Relayed, Where
-from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of
+from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
 
 PULSE = 0.5  # seconds between heartbeats
 FRESH = 4 * PULSE  # for which a way counts as open after something came over it
@@ -51,7 +49,9 @@ class Post:
         self.secret, self.key, self.salt, self._say = secret, public_of(secret), fresh_salt(), say
         self.lock = threading.Condition()
         self.position = Where(0, 0)  # the round that the main thread is in
-        self.heard: dict[int, tuple[float, Where]] = {}  # by member: when something last came, and where it was
+        self.heard: dict[
+            int, tuple[float, Where]
+        ] = {}  # by member: when something last came, and where it was
         self.inbox: dict[tuple[int, Where], bytes] = {}
         self.pieces: dict[tuple[int, int], dict[int, bytes]] = {}  # of states, by member and term
         self.offered: dict[int, bytes] = {}  # our state at the start of a term, for those who join
@@ -92,7 +92,9 @@ class Post:
                 self._front.bind(f"tcp://{listen}")
                 self.port = int(port)
         except (zmq.ZMQError, ValueError) as error:
-            raise InputError(f"cannot listen on {listen}: {error}; choose another --listen ADDR:PORT") from None
+            raise InputError(
+                f"cannot listen on {listen}: {error}; choose another --listen ADDR:PORT"
+            ) from None
 
     def start(self, desk: Desk) -> None:
         """Serve this desk from now on."""
@@ -109,9 +111,7 @@ class Post:
             self._neighbours = tuple(peers[each] for each in neighbours)
             for each in neighbours:
                 self.heard.setdefault(each, (since, Where(0, 0)))
-            self._sealed = {
-                key: kept for key, kept in self._sealed.items() if key in self._peers
-            }
+            self._sealed = {key: kept for key, kept in self._sealed.items() if key in self._peers}
         self._order([b"meet"])
 
     def send(self, peer: Peer, envelope: Envelope) -> None:
@@ -295,7 +295,11 @@ class Post:
             self.heard[peer.id] = time.monotonic(), max(last, where._replace(number=0))
             if notes and self._desk is not None:
                 self._desk.take_notes(peer.id, notes)
-            if kind == DATA and where.term >= self.position.term and len(self.inbox) < HELD * len(self._peers):
+            if (
+                kind == DATA
+                and where.term >= self.position.term
+                and len(self.inbox) < HELD * len(self._peers)
+            ):
                 self.inbox.setdefault((peer.id, where), body)
             elif kind == STATE:
                 self.pieces.setdefault((peer.id, where.term), {})[where.number] = body

@@ -73,9 +73,13 @@ class Roll:
         except FileNotFoundError:
             return False
         except (OSError, ValueError) as error:
-            raise InputError(f"{self.folder / ROLL} cannot be read: {error}; start anew with --replace") from None
+            raise InputError(
+                f"{self.folder / ROLL} cannot be read: {error}; start anew with --replace"
+            ) from None
         if kept["header"] != self.header.plain():
-            raise InputError(f"{self.folder} is of another job; choose another --out, or start anew with --replace")
+            raise InputError(
+                f"{self.folder} is of another job; choose another --out, or start anew with --replace"
+            )
         self.phase, self.stop = kept["phase"], kept["stop"]
         self.hashes = {int(each): text for each, text in kept["hashes"].items()}
         self.events = [read_event(json.dumps(each)) for each in kept["events"]]

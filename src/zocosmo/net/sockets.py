@@ -6,7 +6,7 @@ from typing import Any
 from zocosmo.errors import InputError
 
 try:
-    import zmq
+    import zmq as zmq
     from zmq.utils import z85
 except ModuleNotFoundError:
     raise InputError('networks need pyzmq; run: pip install "zocosmo[net]"') from None

@@ -1,4 +1,4 @@
-"""A network on this machine for tests and benchmarks: processes that join, leave, freeze and die; and its replay."""
+"""A network on this machine for tests and benchmarks: members join, leave, freeze and die; and its replay."""
 
 import contextlib
 import json

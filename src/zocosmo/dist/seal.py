@@ -128,7 +128,7 @@ def _blob_cipher(key: bytes, label: bytes, salt: Bytes) -> ChaCha20Poly1305:
 
 
 def shared_key(secret: bytes, public: bytes) -> bytes:
-    """The key that two members have in common, each from its own secret and the other's public key: X25519."""
+    """What two members have in common, each from its own secret and the other's public key: X25519."""
     return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
 
 

@@ -1,4 +1,4 @@
-"""The channel of one member: the frames and the arithmetic of `dist.channel`, where a message may be missed."""
+"""The channel of one member: frames and arithmetic of `dist.channel`, where a message may be missed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -4,26 +4,24 @@ It does nothing in a round. Members report by heartbeats, and a change of member
 `net.desk` describes. All that it must not forget is on disk before it says so.
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zocosmo.core.manifest import Manifest
-from zocosmo.errors import InputError, ZocosmoError
-from zocosmo.net.invitation import Invitation, differences, manifest_for, only_trial
+from zocosmo.errors import InputError
+from zocosmo.net.door import SILENT, Allowed, Door, check_report
+from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
 from zocosmo.net.roll import EVENTS, MISSES, ROLL, Entry, Roll
 from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
 from zocosmo.terms.events import Header, Join, write_events
 from zocosmo.terms.members import Topology, change_members, first_term
 
 TICK = 0.1  # seconds between looks at what is due
-SILENT = 3.0  # seconds without a report after which a member holds nobody up
 GATHER = 0.3  # seconds in which changes are taken together
 BYE = 5.0  # seconds in which members may fetch the last word
-
-Allowed = Callable[[bytes], str | None]  # the name of a key, None if it may not join
 
 
 class Host:
@@ -38,17 +36,16 @@ class Host:
         allowed: Allowed,
         say: Callable[[str], None],
     ) -> None:
-        self.invitation, self.folder, self._allowed, self._say = invitation, folder, allowed, say
+        self.invitation, self.folder, self._say = invitation, folder, say
         self.plan = invitation.plan()
         trial = only_trial(self.plan)
         self.manifest = manifest_for(self.plan)
         graph = trial.graph_of()
         header = Header(plan=self.plan.fingerprint, n=graph.n, seed=None if invitation.seeds else trial.seed)
         self.roll = Roll(folder, header, Topology.of(dict(trial.graph), trial.seed, graph))
-        self.applicants: dict[bytes, Entry] = {}
-        self.dead: dict[int, str] = {}  # members to be removed, and why
-        self.promised: dict[int, int] = {}
-        self.refused: dict[tuple[bytes, bytes], str] = {}
+        self.door = Door(self.roll, self.manifest, allowed, say)
+        self.dead, self.promised = self.door.dead, dict[int, int]()
+        self._is_fixed = not can_skip(trial.method)  # nobody can come or go
         self.ended = ""
         self._since = 0.0  # when the first pending change was seen
         self._context: zmq.Context[Any] = zmq.Context()
@@ -86,7 +83,7 @@ class Host:
         due, until = 0.0, None
         try:
             while not self.is_stopped and (until is None or (time.monotonic() < until and self.roll.members)):
-                ready = dict(poller.poll(1000 * TICK))
+                ready = dict(poller.poll(int(1000 * TICK)))
                 if self._gate.socket in ready:
                     self._gate.serve(self._admit)
                 if self._router in ready:
@@ -115,7 +112,7 @@ class Host:
     # Who may speak
 
     def _admit(self, key: bytes, address: str) -> int:
-        if self._allowed(key) is not None:
+        if self.door.allowed(key) is not None:
             return 200
         self._say_once(f"refused {address}: key {key.hex()} is not on the list of those who may join")
         return 400
@@ -153,12 +150,12 @@ class Host:
                 self._forward(key, *rest)
             elif what == b"report" and len(rest) == 1:
                 seen = str(parts[0].get("Peer-Address"))
-                self._hear(route, key, json.loads(rest[0]), seen)
+                self._hear(route, key, check_report(json.loads(rest[0])), seen)
             elif what == b"who":
                 self._send(route, b"word", json.dumps({"members": self.listing()}).encode())
             else:
                 raise ValueError(f"an unknown kind of message, {what[:20]!r}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             self._say_once(f"refused a message of {self._named(key)}: {type(error).__name__}: {error}")
 
     def _named(self, key: bytes) -> str:
@@ -174,85 +171,28 @@ class Host:
             self._send(known[to].route, b"relay", sender, sealed)
 
     def _send(self, route: bytes, *parts: bytes) -> None:
-        try:
+        with contextlib.suppress(AGAIN, zmq.ZMQError):  # it will report again
             self._router.send_multipart([route, *parts], zmq.NOBLOCK)
-        except (AGAIN, zmq.ZMQError):
-            pass  # it will report again
 
     def _hear(self, route: bytes, key: bytes, said: dict[str, Any], seen: str) -> None:
         """A report: file it, and answer."""
-        salt = bytes.fromhex(said["salt"])
-        number, entry = self._entry(key, salt, said)
+        number, entry = self.door.find(key, said)
         if entry is None:
-            self._send(route, b"word", json.dumps(self._no(key, salt, said)).encode())
+            self._send(route, b"word", json.dumps(self.door.no(key, said)).encode())
             return
         entry.route, entry.heard, entry.said = route, time.monotonic(), said
         if said.get("port"):
-            entry.address = f"tcp://{said.get('address') or seen}:{said['port']}"
+            entry.address = f"tcp://{said.get('address') or seen}:{int(said['port'])}"
         if number is not None:
             self.roll.note(said["misses"])
             if said.get("bye") and self.ended:
                 self.roll.gone[number] = self.plan.last, self.ended
                 del self.roll.members[number]
                 return
-        elif not entry.is_accepted and said.get("manifest"):
-            self._examine(entry, said)
+        elif not entry.is_accepted and said.get("manifest") and not self.door.examine(entry, said):
+            self._send(route, b"word", json.dumps(self.door.no(key, said)).encode())
+            return
         self._answer(number, entry)
-
-    def _entry(self, key: bytes, salt: bytes, said: dict[str, Any]) -> tuple[int | None, Entry | None]:
-        """The member or applicant that reports; None if it is refused."""
-        if (key, salt) in self.refused:
-            return None, None
-        for number, entry in self.roll.members.items():
-            if entry.key != key:
-                continue
-            if entry.salt == salt:
-                return number, entry
-            if time.monotonic() - entry.heard < SILENT and number not in self.dead:
-                self._refuse(key, salt, f"key {key.hex()[:16]} is in use by member {number}, who is alive")
-                return None, None
-            self.dead.setdefault(number, "another process has its key now")
-        found = self.applicants.get(key)
-        if found is not None and found.salt != salt:
-            if time.monotonic() - found.heard < SILENT:
-                self._refuse(key, salt, f"key {key.hex()[:16]} is in use by another process that joins")
-                return None, None
-            found = None
-        if found is None:
-            if said.get("id") is not None:
-                if said["id"] not in self.roll.gone:
-                    self._refuse(key, salt, f"member {said['id']} is not of this job; join again")
-                return None, None
-            name = self._allowed(key) or str(said.get("name", ""))[:40]
-            found = self.applicants[key] = Entry(key, name, salt)
-        return None, found
-
-    def _no(self, key: bytes, salt: bytes, said: dict[str, Any]) -> dict[str, str]:
-        """Why a process is not a member, or is no more."""
-        if said.get("id") in self.roll.gone:
-            t, how = self.roll.gone[said["id"]]
-            return {"ended": f"{how} in round {t}"}
-        return {"refused": self.refused[key, salt]}
-
-    def _refuse(self, key: bytes, salt: bytes, why: str) -> None:
-        self.refused[key, salt] = why
-        self.applicants.pop(key, None) if self.applicants.get(key, Entry(b"", "", b"")).salt == salt else None
-        self._say(f"refused {self._allowed(key) or key.hex()[:16]}: {why}")
-
-    def _examine(self, entry: Entry, said: dict[str, Any]) -> None:
-        """Whether an applicant is set up for this job."""
-        try:
-            theirs = Manifest.from_bytes(said["manifest"].encode())
-            found = differences(self.manifest, theirs, [str(each) for each in said["own"]])
-        except ZocosmoError as error:
-            found = str(error)
-        if found:
-            self._refuse(entry.key, entry.salt, f"it is set up for another job: {found}")
-            self._send(
-                entry.route, b"word", json.dumps({"refused": self.refused[entry.key, entry.salt]}).encode()
-            )
-        else:
-            entry.is_accepted = True
 
     def _answer(self, number: int | None, entry: Entry) -> None:
         """All that a member or applicant has to know now."""
@@ -325,7 +265,9 @@ class Host:
             return
         self._bury()
         living = self._living()
-        if not living:
+        if self._is_fixed and (missing := [*self.dead, *self._leaving()]):
+            self._end(f"member {missing[0]} is gone, and this method cannot go on without it")
+        elif not living:
             self._end("no member is left")
         elif all(entry.said.get("done") for entry in living.values()):
             self._end("finished")
@@ -339,15 +281,17 @@ class Host:
 
     def _found(self) -> None:
         """The first term, once all seats are taken."""
-        ready = [entry for entry in self.applicants.values() if entry.is_accepted]
+        ready = [entry for entry in self.door.applicants.values() if entry.is_accepted]
         if len(ready) < self.seats:
             return
         founders = ready[: self.seats]
         self.roll.term = first_term(self.roll.topology, [entry.name for entry in founders])
         self.roll.members = dict(enumerate(founders))
         for entry in founders:
-            del self.applicants[entry.key]
+            del self.door.applicants[entry.key]
         self.roll.phase = "running"
+        if self._is_fixed:
+            self.door.closed = "the members of this method are fixed; it has begun"
         self.roll.save()
         self._say(f"{self.seats} members: round 0 begins")
         self._tell_all()
@@ -365,7 +309,7 @@ class Host:
 
     def _is_changing(self) -> bool:
         """Whether members come or go; changes that come close together are one."""
-        pending = [*self.dead, *self._leaving(), *self._joining()]
+        pending = [*self.dead, *self._leaving(), *self.door.joining()]
         if not pending:
             self._since = 0.0
             return False
@@ -374,10 +318,6 @@ class Host:
 
     def _leaving(self) -> list[int]:
         return [number for number, entry in self._living().items() if entry.said.get("leaving")]
-
-    def _joining(self) -> list[Entry]:
-        now = time.monotonic()
-        return [e for e in self.applicants.values() if e.is_accepted and now - e.heard < SILENT]
 
     def _prepare(self, living: dict[int, Entry]) -> None:
         term = self.roll.term
@@ -412,7 +352,7 @@ class Host:
             for number in roll.members
             if number in self.dead
         }
-        joining = self._joining()
+        joining = self.door.joining()
         if len(leaving) + len(dead) == len(roll.members):
             self._end("all members have left")
             return
@@ -426,11 +366,12 @@ class Host:
         joined = [change.node for change in changes if isinstance(change, Join)]
         for number, entry in zip(joined, joining, strict=True):
             roll.members[number] = entry
-            del self.applicants[entry.key]
+            del self.door.applicants[entry.key]
         roll.members = {each.id: roll.members[each.id] for each in coming.members}
         roll.events += changes
         roll.term, roll.phase = coming, "running"
-        self.dead, self._since = {}, 0.0
+        self._since = 0.0
+        self.dead.clear()
         roll.save()
         write_events(self.folder / EVENTS, roll.record())
         told = [
@@ -439,7 +380,8 @@ class Host:
             if each
         ]
         self._say(
-            f"term {coming.number} begins with round {coming.start}: {', '.join(told)}; {len(roll.members)} members"
+            f"term {coming.number} begins with round {coming.start}: {', '.join(told)}; "
+            f"{len(roll.members)} members"
         )
         for entry in gone:
             self._send(entry.route, b"word", json.dumps({"ended": f"left in round {coming.start}"}).encode())

@@ -68,15 +68,13 @@ class ZmqLinks:
         since, got = time.monotonic(), {}
         for peer, size in sizes.items():
             number = self._received[peer] = self._received.get(peer, -1) + 1
-            body = self._await(peer, Where(self.term, t, number), since)
-            if body is None:
-                continue
-            if len(body) == size + 1:
-                self.last_heard[peer], self.marks[peer] = t, body[0]
-                got[peer] = memoryview(body)[1:]
-            else:
-                who, found = self.id_of(peer), len(body) - 1
-                self.say(f"refused a message of member {who} in round {t}: {found} bytes, not {size}")
+            found = self._await(peer, Where(self.term, t, number), since)
+            if found is not None and len(found) == size + 1:
+                self.last_heard[peer], self.marks[peer] = t, found[0]
+                got[peer] = memoryview(found)[1:]
+            elif found is not None:
+                who, length = self.id_of(peer), len(found) - 1
+                self.say(f"refused a message of member {who} in round {t}: {length} bytes, not {size}")
         self.waited += time.monotonic() - since
         return got
 

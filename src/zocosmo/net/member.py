@@ -108,7 +108,7 @@ class Member:
     def _live(self) -> str:
         engine: Engine | None = None
         while True:
-            assert self.desk.start is not None and self.desk.id is not None
+            assert self.desk.start is not None
             engine = self._enter(self.desk.start, engine)
             if not self._rounds(engine):
                 return self._finish(engine)
@@ -147,7 +147,8 @@ class Member:
     def _carry(self, engine: Engine, term: Term, before: Engine) -> None:
         """Bring everything from the last term."""
         old, new = before.channel.repairs, engine.channel.repairs
-        assert old is not None and new is not None
+        assert old is not None
+        assert new is not None
         me = np.array([self.desk.id], np.int64)
         ends = Here(self.term.ids, me, False), Here(term.ids, me, False)
         self._waiting = carry_links(old.memory, new.memory, *ends, self._waiting).waiting

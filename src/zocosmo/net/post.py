@@ -20,6 +20,7 @@ PULSE = 0.5  # seconds between heartbeats
 FRESH = 4 * PULSE  # for which a way counts as open after something came over it
 PIECE, PIECES = 2**18, 16  # bytes of a piece of a state, and pieces that are sent at once
 STRANGE = 10.0  # seconds after which one who still knocks is a stranger
+MALFORMED = (ValueError, KeyError, TypeError, RecursionError)  # what notes and questions may raise
 HELD = 20_000  # messages of one peer that may wait to be read
 
 
@@ -64,7 +65,8 @@ class Post:
         self._to_host = make_socket(self._context, zmq.DEALER, secret, host[1])
         self._watch = self._to_host.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
         self._to_host.connect(host[0])
-        self._front, self.port = None, 0
+        self._front: Any = None
+        self.port = 0
         if listen is not None:
             self._bind(listen)
         self._out: dict[bytes, Any] = {}  # by key: our connection to a peer
@@ -148,7 +150,7 @@ class Post:
             self._poller.register(self._front, zmq.POLLIN)
         going = True
         while going:
-            ready = dict(self._poller.poll(max(0.0, 1000 * (self._due - time.monotonic()))))
+            ready = dict(self._poller.poll(max(0, int(1000 * (self._due - time.monotonic())) + 1)))
             position = self.position  # before the orders: what was sent in it goes out first
             if self._orders in ready:
                 going = self._obey()
@@ -274,15 +276,18 @@ class Post:
                 with self.lock:
                     self._desk.take_word(json.loads(rest[0]))
                     self.lock.notify_all()
-        except MessageError as error:
-            who = self._peers[rest[0]].id
-            self._once(f"refused a relayed message of member {who}: {error}")
+        except (*MALFORMED, MessageError) as error:
+            self._once(f"refused a relayed message of {self._who(rest[0])}: {error}")
 
     def _take(self, key: bytes, parts: list[Any]) -> None:
         try:
             self._open(key, Envelope.of([bytes(part) for part in parts]))
-        except MessageError as error:
-            self._once(f"refused a message of key {key.hex()[:16]}: {error}")
+        except (*MALFORMED, MessageError) as error:
+            self._once(f"refused a message of {self._who(key)}: {error}")
+
+    def _who(self, key: bytes) -> str:
+        peer = self._peers.get(key)
+        return f"key {key.hex()[:16]}" if peer is None else f"member {peer.id}"
 
     def _open(self, key: bytes, envelope: Envelope) -> None:
         """File an envelope of the member with this key."""

@@ -48,7 +48,7 @@ class Gate:
         self.socket.bind("inproc://zeromq.zap.01")
 
     def serve(self, admit: Callable[[bytes, str], int]) -> None:
-        """Answer one connection: `admit(key, address)` says 200 if it may stay, 300 for later, 400 for never."""
+        """Answer one connection: `admit(key, address)` says 200 to stay, 300 for later, 400 for never."""
         version, request, _, address, _, mechanism, *credentials = self.socket.recv_multipart()
         key = credentials[0] if mechanism == b"CURVE" and credentials else b""
         code = admit(key, address.decode()) if key else 400

@@ -15,7 +15,7 @@ from zocosmo.errors import InputError
 from zocosmo.net.door import SILENT, Allowed, Door, check_report
 from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
 from zocosmo.net.roll import EVENTS, MISSES, ROLL, Entry, Roll
-from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
+from zocosmo.net.sockets import AGAIN, Gate, Strangers, key_of, make_socket, public_of, zmq
 from zocosmo.terms.events import Header, Join, write_events
 from zocosmo.terms.members import Topology, change_members, first_term
 
@@ -51,10 +51,7 @@ class Host:
         self._context: zmq.Context[Any] = zmq.Context()
         self._gate = Gate(self._context)
         self._router = make_socket(self._context, zmq.ROUTER, secret, None)
-        self._watch = self._router.get_monitor_socket(
-            zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-        )
-        self._strangers, self._told = 0, set[str]()
+        self._strangers, self._told = Strangers(self._router, say), set[str]()
         self.is_stopped = False  # set from outside: end at once; started again, the job goes on
         self.finished = 0  # members that came to the last round
         try:
@@ -78,7 +75,7 @@ class Host:
             if self.roll.phase == "preparing":
                 self.roll.phase = "running"
         poller = zmq.Poller()
-        for socket in (self._gate.socket, self._router, self._watch):
+        for socket in (self._gate.socket, self._router, self._strangers.socket):
             poller.register(socket, zmq.POLLIN)
         due, until = 0.0, None
         try:
@@ -88,8 +85,8 @@ class Host:
                     self._gate.serve(self._admit)
                 if self._router in ready:
                     self._receive()
-                if self._watch in ready:
-                    self._count_strangers()
+                if self._strangers.socket in ready:
+                    self._strangers.count()
                 if time.monotonic() >= due:
                     due = time.monotonic() + TICK
                     self._advance()
@@ -101,7 +98,7 @@ class Host:
 
     def _close(self) -> None:
         self._router.disable_monitor()
-        for socket in (self._router, self._watch, self._gate.socket):
+        for socket in (self._router, self._strangers.socket, self._gate.socket):
             socket.close(linger=500)
         self._context.term()
 
@@ -121,16 +118,6 @@ class Host:
         if text not in self._told and len(self._told) < 1000:
             self._told.add(text)
             self._say(text)
-
-    def _count_strangers(self) -> None:
-        while True:
-            try:
-                self._watch.recv_multipart(zmq.NOBLOCK)
-            except AGAIN:
-                return
-            self._strangers += 1
-            if self._strangers & (self._strangers - 1) == 0:  # 1, 2, 4, 8, …
-                self._say(f"refused {self._strangers} connections that did not prove a key")
 
     # Messages
 

@@ -19,7 +19,7 @@ from zocosmo.net.channel import NetChannel
 from zocosmo.net.desk import Desk
 from zocosmo.net.envelope import ASK, Envelope, Where
 from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
-from zocosmo.net.links import ZmqLinks
+from zocosmo.net.links import SILENT, ZmqLinks
 from zocosmo.net.post import PIECE, PIECES, PULSE, Peer, Post
 from zocosmo.net.soft import SoftDeadline
 from zocosmo.net.store import Account, NodeFolder, state_bytes
@@ -55,6 +55,7 @@ class Member:
         if listen is not None:
             about |= {"port": self.post.port, "address": address}
         self.desk = Desk(self.post, about)
+        self.engine: Engine | None = None  # of this term
         self.is_fine = False  # whether the job, or a polite leave, came to its end
         self.account, self._waiting, self._is_new = Account(), dict[tuple[int, int], Waiting](), True
         self.where = host[0].removeprefix("tcp://")
@@ -106,10 +107,9 @@ class Member:
     # Terms
 
     def _live(self) -> str:
-        engine: Engine | None = None
         while True:
             assert self.desk.start is not None
-            engine = self._enter(self.desk.start, engine)
+            engine = self.engine = self._enter(self.desk.start, self.engine)
             if not self._rounds(engine):
                 return self._finish(engine)
             if how := self._close_term(engine):
@@ -275,11 +275,20 @@ class Member:
                 if desk.stop is not None and t >= desk.stop:
                     return False
                 held = desk.stop is None and desk.limit is not None and t >= desk.limit
-                if not held and t <= desk.pace + self.invitation.lead:
+                if not held and t <= self._pace() + self.invitation.lead:
                     desk.begin(t)
                     self.post.forget(self.post.position)
                     return True
                 self.post.lock.wait(PULSE)
+
+    def _pace(self) -> int:
+        """The round of the slowest member that is alive; while the host is away, of the slowest peer."""
+        now = time.monotonic()
+        if now - self.desk.last_word < SILENT:
+            return self.desk.pace
+        seen = [self.post.heard[self.links.id_of(peer)] for peer in self.links.peers()]
+        alive = [where.round for at, where in seen if now - at < SILENT]
+        return min(alive, default=self.post.position.round)
 
     def _folder(self) -> NodeFolder:
         assert self.desk.id is not None

@@ -8,6 +8,7 @@ from zocosmo.errors import InputError
 try:
     import zmq as zmq
     from zmq.utils import z85
+    from zmq.utils.monitor import parse_monitor_message
 except ModuleNotFoundError:
     raise InputError('networks need pyzmq; run: pip install "zocosmo[net]"') from None
 
@@ -16,6 +17,7 @@ HANDSHAKE = 5000  # milliseconds within which a connection must prove its key
 BACKLOG = 1024  # connections that wait to be accepted
 QUEUED = 4096  # messages that wait for one peer
 AGAIN = zmq.Again
+FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 
 
 def public_of(secret: bytes) -> bytes:
@@ -54,6 +56,32 @@ class Gate:
         code = admit(key, address.decode()) if key else 400
         who = key.hex().encode() if code == 200 else b""
         self.socket.send_multipart([version, request, str(code).encode(), b"", who, b""])
+
+
+class Strangers:
+    """Counts connections to a socket that ended before they proved a key."""
+
+    def __init__(self, socket: Any, say: Callable[[str], None]) -> None:
+        events = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        self.socket, self._say = socket.get_monitor_socket(events | FAILED), say
+        self._open: set[int] = set()
+        self.number = 0
+
+    def count(self) -> None:
+        """Take note of what happened; says so after 1, 2, 4, 8, … of them."""
+        while True:
+            try:
+                found = parse_monitor_message(self.socket.recv_multipart(zmq.NOBLOCK))
+            except AGAIN:
+                return
+            if found["event"] == zmq.EVENT_ACCEPTED:
+                self._open.add(found["value"])
+            elif found["value"] in self._open or found["event"] & FAILED:
+                self._open.discard(found["value"])
+                if found["event"] != zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                    self.number += 1
+                    if self.number & (self.number - 1) == 0:
+                        self._say(f"refused {self.number} connections that did not prove a key")
 
 
 def key_of(part: Any) -> bytes:

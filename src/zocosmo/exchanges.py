@@ -43,7 +43,7 @@ class Exchanges:
     by_link: ClassVar[tuple[str, ...]] = ("count",)  # those with an entry for each link
     by_node: ClassVar[tuple[str, ...]] = ("failed", "repaired")
 
-    def __init__(self, links: Sequence[Link], n: int, runs: int, nodes: int) -> None:
+    def __init__(self, links: Sequence[Link] | Index, n: int, runs: int, nodes: int) -> None:
         self.n = n
         self.ends = np.array(links, np.int64).reshape(-1, 2)
         self._keys = self.ends[:, 0] * n + self.ends[:, 1]

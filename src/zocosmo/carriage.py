@@ -70,11 +70,7 @@ class Carriage(ABC):
         self.lost: Mapping[int, Collection[Link]] = {}  # by round: links whose messages do not arrive
         self.lost_levels: Mapping[int, Collection[Link]] = {}  # the same of the messages of `mix_levels`
         charged = (complete(2),) if overheard else self.graphs
-        links = sorted({link for graph in set(charged) for link in graph.links if link[0] < self.n})
-        if server:
-            links = sorted(
-                [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
-            )
+        links = _links_of(charged, self.n, server)
         self.traffic = Traffic(charged, links, nodes)
         self._bills = Bills(self.traffic, self.codecs, d, self.wire.charged)
         self.coarse = Coarse(self, self.wire, links) if isinstance(self.wire, Modulo) else None
@@ -231,3 +227,15 @@ class Carriage(ABC):
     @abstractmethod
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         """The letters of all nodes, brought to all."""
+
+
+def _links_of(graphs: Sequence[Graph], n: int, server: bool) -> Index:
+    """The links of all graphs with a sender among n nodes, and those of a server, (links, 2), in order."""
+    found = [graph.link_ends for graph in set(graphs)]
+    if server:
+        nodes, at = np.arange(n), np.full(n, n)
+        found += [np.stack([nodes, at], axis=-1), np.stack([at, nodes], axis=-1)]
+    ends = np.concatenate(found)
+    if not server:
+        ends = ends[ends[:, 0] < n]
+    return np.stack(np.divmod(np.unique(ends @ (n + 2, 1)), n + 2), axis=-1)

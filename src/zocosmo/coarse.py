@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 class Coarse(Repairs):
     """The moves of a channel over a wire of a few bits, with what the ends of links remember."""
 
-    def __init__(self, channel: Carrier, wire: Modulo, links: Sequence[Link]) -> None:
+    def __init__(self, channel: Carrier, wire: Modulo, links: Sequence[Link] | Index) -> None:
         if channel.tape is None:
             raise InputError("this wire draws public coins; make the channel with the tape of its runs")
         memory = Meetings(wire, links, channel.n, len(channel.graphs), len(channel.nodes))

@@ -43,7 +43,7 @@ class Exchanges:
     by_link: ClassVar[tuple[str, ...]] = ("count",)  # those with an entry for each link
     by_node: ClassVar[tuple[str, ...]] = ("failed", "repaired")
 
-    def __init__(self, links: Sequence[Link], n: int, runs: int, nodes: int) -> None:
+    def __init__(self, links: Sequence[Link] | Index, n: int, runs: int, nodes: int) -> None:
         self.n = n
         self.ends = np.array(links, np.int64).reshape(-1, 2)
         self._keys = self.ends[:, 0] * n + self.ends[:, 1]
@@ -51,6 +51,7 @@ class Exchanges:
         self.failed, self.repaired = (np.zeros(runs * nodes, np.int64) for _ in range(2))
         self.open: dict[int, Debt] = {}  # by link
         self.owed: list[Debt] = []  # to be undone in this round
+        self.undone: list[int] | None = None  # where somebody looks: links whose last exchange was undone
 
     def place(self, senders: Index, receivers: Index) -> Index:
         """The link between two rows, run · n + node."""
@@ -72,6 +73,8 @@ class Exchanges:
         failed = ~heard | (agree & ~can_read)
         np.add.at(self.failed, rows, failed)
         np.add.at(self.repaired, rows, ahead)
+        if self.undone is not None:
+            self.undone += out[ahead].tolist()
         return apply, ahead, failed
 
     # Debts

@@ -38,7 +38,7 @@ class Meetings(Exchanges):
     by_link: ClassVar[tuple[str, ...]] = ("square", "wide", "count")
     by_node: ClassVar[tuple[str, ...]] = ("step", "failed", "repaired", "widened")
 
-    def __init__(self, wire: Modulo, links: Sequence[Link], n: int, runs: int, nodes: int) -> None:
+    def __init__(self, wire: Modulo, links: Sequence[Link] | Index, n: int, runs: int, nodes: int) -> None:
         super().__init__(links, n, runs, nodes)
         self.wire, size = wire, runs * len(links)
         self.reach = REACH.get(wire.bits, MOST_REACH)

@@ -168,7 +168,7 @@ class Floats(Repairs):
     Where all messages arrive, the bits are those of `Channel.mix` and `Channel.mix_pairs`.
     """
 
-    def __init__(self, channel: Carrier, wire: Wire, links: Sequence[Link]) -> None:
+    def __init__(self, channel: Carrier, wire: Wire, links: Sequence[Link] | Index) -> None:
         memory = Exchanges(links, channel.n, len(channel.graphs), len(channel.nodes))
         super().__init__(channel, memory)
         self.wire = wire

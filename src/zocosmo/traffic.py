@@ -38,10 +38,12 @@ class Traffic:
     node n, with a link to it and one from it for every node.
     """
 
-    def __init__(self, graphs: Sequence[Graph], links: Sequence[Link], nodes: Index | None = None) -> None:
-        self.graphs, self.links, self.n = graphs, links, graphs[0].n
+    def __init__(
+        self, graphs: Sequence[Graph], links: Sequence[Link] | Index, nodes: Index | None = None
+    ) -> None:
+        self.graphs, self.links, self.n = graphs, np.array(links, np.int64).reshape(-1, 2), graphs[0].n
         self.nodes = np.arange(self.n) if nodes is None else nodes
-        self._keys = np.array([i * self.n + j for i, j in links], np.int64)
+        self._keys = self.links @ (self.n, 1)
         self.silent: NDArray[np.bool_] | None = None  # (n,) nodes that send nothing
         self._routed: Counter[tuple[MessageKind, Route]] = Counter()
         self._paired: dict[MessageKind, list[Partners]] = {}
@@ -72,7 +74,7 @@ class Traffic:
         sending[:, self.nodes] = senders
         if self.silent is not None:
             sending[:, self.silent] = 0
-        self._add(kind, self._messages("links") * sending[:, self._senders])
+        self._add(kind, self._messages("links") * sending[:, self.links[:, 0]])
 
     def with_server(self, kind: MessageKind, messages: Index, *, up: bool) -> None:
         """`messages` by run and node, to the server or from it."""
@@ -110,29 +112,30 @@ class Traffic:
         return np.where(own, len(self.links), np.searchsorted(self._keys, key))
 
     @cached_property
-    def _senders(self) -> Index:
-        """Of each link."""
-        return np.array([sender for sender, _ in self.links], np.int64)
-
-    @cached_property
     def _table(self) -> Index:
         table = np.full(self.n * self.n, len(self.links), np.int64)
         table[self._keys] = np.arange(len(self.links))
         return table
 
     @cached_property
-    def _served(self) -> list[list[int]]:
+    def _served(self) -> list[Index]:
         """Places of the links from the server and to it, by node."""
-        return [[k for k, link in enumerate(self.links) if link[end] == self.n] for end in (0, 1)]
+        return [np.flatnonzero(self.links[:, end] == self.n) for end in (0, 1)]
 
     def _messages(self, over: Route) -> Index:
         """Messages by run and link when every node sends one over a route."""
         if over not in self._by_route:
-            found = {graph: ROUTES[over](graph) for graph in set(self.graphs)}
-            rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in found.items()}
+            rows = {graph: self._over(graph, over) for graph in set(self.graphs)}
             counts = np.array([rows[graph] for graph in self.graphs], np.int64).reshape(len(self.graphs), -1)
-            self._by_route[over] = counts * np.isin([sender for sender, _ in self.links], self.nodes)
+            self._by_route[over] = counts * np.isin(self.links[:, 0], self.nodes)
         return self._by_route[over]
+
+    def _over(self, graph: Graph, over: Route) -> Index:
+        """Messages by link of one graph."""
+        if over == "links":
+            return np.isin(self._keys, graph.link_ends @ (self.n, 1)).astype(np.int64)
+        count = ROUTES[over](graph)
+        return np.array([count.get((i, j), 0) for i, j in self.links.tolist()], np.int64)
 
 
 def tree_messages(graph: Graph) -> dict[Link, int]:
@@ -222,7 +225,6 @@ def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
 
 
 ROUTES: dict[Route, Callable[[Graph], Mapping[Link, int]]] = {
-    "links": lambda graph: dict.fromkeys(graph.links, 1),
     "tree": tree_messages,
     "flood": flood_messages,
     "sum": sum_messages,

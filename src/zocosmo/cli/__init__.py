@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import zocosmo.cli.check  # each module registers its commands
+import zocosmo.cli.churn
 import zocosmo.cli.compare
 import zocosmo.cli.dist
 import zocosmo.cli.finetune

@@ -34,6 +34,7 @@ def run(
     options: StudyOptions,
     processes: Annotated[int, option("Processes that share the batches.")] = 1,
     states: Annotated[bool, option("Keep the last states of all nodes in states.npz.", "--states")] = False,
+    events: Annotated[Path | None, option("Replay the record of a network that ran this config.")] = None,
 ) -> None:
     """Run every trial of a config and write one log.
 
@@ -43,6 +44,8 @@ def run(
     from zocosmo.log import logs_in
 
     plan = options.plan()
+    if events is not None:
+        plan = replay(plan, events)
     folder = options.folder(plan)
     finished = not options.replace and bool(logs_in(folder))
     with progress(plan) as tick:
@@ -64,6 +67,14 @@ def run(
     if finished:
         say_finished(folder)
     print(where(folder, log, options.suffix))
+
+
+def replay(plan: "Plan", events: Path) -> "Plan":
+    """The plan with the events of a file."""
+    from zocosmo.experiments.events import with_events
+    from zocosmo.terms.events import read_events
+
+    return with_events(plan, read_events(events))
 
 
 def say_stopped(again: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.errors import InputError
+from zocosmo.experiments.events import living_columns, living_simulation, write_bill
 from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
@@ -21,7 +22,8 @@ from zocosmo.experiments.states import STATES, Columns, write_states
 from zocosmo.experiments.until import Until
 from zocosmo.log import Log, make_header
 from zocosmo.rounds.checkpoint import ENDS, Checkpoint
-from zocosmo.sim.engine import Simulation, method_key, problem_key
+from zocosmo.sim.engine import Run, Simulation, method_key, problem_key
+from zocosmo.sim.living import LivingSimulation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +64,9 @@ def run_plan(
 
     With `states` the last states of all nodes are kept beside the log, in states.npz. `watch` is called at
     every checkpoint before a snapshot can hold it: what it writes is there when a stopped study goes on.
+    A plan with a record is replayed: the states are kept, and a ledger by link, in ledger.csv.
     """
+    states = states or plan.record is not None
     if watch is not None and processes > 1:
         raise InputError(f"only one process can be watched, got processes = {processes}")
     if states and plan.until is not None:
@@ -83,6 +87,7 @@ def run_plan(
         found: Columns = {}
         for part in columns:
             found |= {name: part.pop(name) for name in list(part) if name.startswith("trial-")}
+        write_bill(out, found)
         if states:
             write_states(kept, found)
         log = Log(make_frame(plan, columns), header)
@@ -146,15 +151,7 @@ def run_batch(
         return done
     paths = {path: k for k, path in enumerate(dict.fromkeys(trial.path for trial in trials))}
     first = {trial.path: trial for trial in reversed(trials)}
-    sim = Simulation(
-        [first[path].run() for path in paths],
-        codecs=[trial.method.codec for trial in trials],
-        wire=plan.wire,
-        lost=plan.lost,
-        dtype=plan.dtype,
-        bound=plan.diverged_above,
-        guard=plan.guard,
-    )
+    sim = _simulation(plan, trials, [first[path].run() for path in paths])
     rows = LogRows(trials, [paths[trial.path] for trial in trials], sim.problem.n, plan.until)
 
     def measure() -> None:
@@ -177,10 +174,26 @@ def run_batch(
     if states:
         last = sim.states()
         columns |= {state_name(trial): last[paths[trial.path]] for trial in trials}
+        if isinstance(sim, LivingSimulation):
+            columns |= living_columns(sim, state_name(trials[0]))
     if part is not None:
         part.save("done", columns)
         part.drop("half")
     return columns
+
+
+def _simulation(plan: Plan, trials: Sequence[Trial], runs: Sequence[Run]) -> Simulation:
+    if plan.record is not None:
+        return living_simulation(plan, trials)
+    return Simulation(
+        runs,
+        codecs=[trial.method.codec for trial in trials],
+        wire=plan.wire,
+        lost=plan.lost,
+        dtype=plan.dtype,
+        bound=plan.diverged_above,
+        guard=plan.guard,
+    )
 
 
 def state_name(trial: Trial) -> str:

@@ -64,6 +64,7 @@ class LivingSimulation(Simulation):
         self._asked, self._tally = 0, dict.fromkeys(self.channel.tally(), 0)  # of members that left
         self.waiting: dict[tuple[int, int], Waiting] = {}
         self.brought, self.taken = np.zeros(run.problem.d), np.zeros(run.problem.d)
+        self.repairs: list[tuple[int, int, int]] = []  # round, who undid an exchange, and with whom
         self._check_failures()
         self.problem = Shared(run.problem, self.term.shares)
 
@@ -76,11 +77,16 @@ class LivingSimulation(Simulation):
         self.channel.lost, self.channel.lost_levels = (
             {self.t: self._positions(lost.get(stage, []))} for stage in ("values", "level")
         )
-        gone = [node for node, (since, until) in self._silent.items() if since <= self.t < until]
-        if not gone:
+        gone, t = [node for node, (since, until) in self._silent.items() if since <= self.t < until], self.t
+        memory = _memory(self.channel)
+        memory.undone = []
+        if gone:
+            self._round_without(np.searchsorted(self.term.ids, sorted(gone)))
+        else:
             super().round()
-            return
-        self._round_without(np.searchsorted(self.term.ids, sorted(gone)))
+        for link in memory.undone:
+            by, other = self.term.ids[memory.ends[link]].tolist()
+            self.repairs.append((t, by, other))
 
     def _round_without(self, silent: Index) -> None:
         """A round in which some nodes do nothing: what it did to them is put back."""
@@ -147,14 +153,17 @@ class LivingSimulation(Simulation):
 
     def _check_failures(self) -> None:
         """Refuse failures of pairs that are not linked in their term."""
-        starts = [term.start for term in self.terms]
+        starts, links = [term.start for term in self.terms], dict[int, dict[int, Links]]()
         for t, by_stage in self._failures.items():
-            term = self.terms[int(np.searchsorted(starts, t, side="right")) - 1]
-            for i, j in (link for links in by_stage.values() for link in links):
-                if not _linked(term, i, j):
-                    raise InputError(
-                        f"members {i} and {j} are not linked in round {t}; the record is of another run"
-                    )
+            number = int(np.searchsorted(starts, t, side="right")) - 1
+            links.setdefault(number, {})[t] = [link for each in by_stage.values() for link in each]
+        for number, by_round in links.items():
+            ends = self.terms[number].ids[self.terms[number].graph.link_ends]
+            known = set(map(tuple, ends.tolist()))
+            for t, failed in by_round.items():
+                if strange := [link for link in failed if link not in known]:
+                    i, j = strange[0]
+                    raise InputError(f"members {i} and {j} are not linked in round {t}: this is another run")
 
     # Bills and sums
 
@@ -182,11 +191,24 @@ class LivingSimulation(Simulation):
                 open_debts[kept.places] += kept.delta
         return Sums(_total(x) - open_debts, self.brought, self.taken)
 
+    def check_repairs(self) -> None:
+        """Refuse a record that tells of repairs, and not of those that this run made."""
+        told = {
+            (event.round, event.by, sum(event.pair) - event.by)
+            for event in self.record.events
+            if isinstance(event, Repaired) and event.round < self.t
+        }
+        if told and (apart := told ^ set(self.repairs)):
+            t, by, other = min(apart)
+            whose = "only the record" if (t, by, other) in told else "only the replay"
+            raise InputError(f"{whose} has member {by} undo an exchange with {other} in round {t}")
+
     # Snapshots
 
     def arrays(self) -> Arrays:
         kept: Arrays = {"term": np.array(self.term.number), "asked": np.array(self._asked)}
         kept |= {"brought": self.brought, "taken": self.taken}
+        kept["repairs"] = np.array(self.repairs, np.int64).reshape(-1, 3)
         kept |= {f"tally.{name}": np.array(count) for name, count in self._tally.items()}
         for codec, book in self.books.items():
             kept |= {f"{codec}.keys": book.keys, f"{codec}.counts": book.counts}
@@ -203,6 +225,7 @@ class LivingSimulation(Simulation):
             self._open(self.terms[number])
         super().restore(arrays)
         self._asked, self.brought, self.taken = int(kept["asked"]), kept["brought"], kept["taken"]
+        self.repairs = [(t, by, other) for t, by, other in kept["repairs"].tolist()]
         self._tally = {name: int(kept[f"tally.{name}"]) for name in self._tally}
         for codec, book in self.books.items():
             book.keys, book.counts = kept[f"{codec}.keys"], kept[f"{codec}.counts"]
@@ -236,13 +259,6 @@ def _total(rows: Values) -> Values:
     return total
 
 
-def _linked(term: Term, i: int, j: int) -> bool:
-    at = np.searchsorted(term.ids, (i, j))
-    if (at == len(term.ids)).any() or (term.ids[at] != (i, j)).any():
-        return False
-    return int(at[1]) in term.graph.neighbours[at[0]]
-
-
 def _by_round(
     record: Record,
 ) -> tuple[dict[int, list[Change]], dict[int, tuple[int, int]], dict[int, dict[str, Links]]]:
@@ -261,6 +277,3 @@ def _by_round(
             missed = [link for link in both if link[0] == event.by] if isinstance(event, Half) else both
             lost.setdefault(event.round, {}).setdefault(event.stage, []).extend(missed)
     return changes, silent, lost
-
-
-__all__ = ["LivingSimulation", "Repaired", "Sums", "check_living"]

@@ -28,7 +28,7 @@ class Book:
 
     def add(self, ledger: Ledger, ids: Index) -> None:
         """Add the bill of a term, of one run, whose node k is member ids[k]."""
-        ends = ids[np.array(ledger.links, np.int64).reshape(-1, 2)]
+        ends = ids[ledger.ends]
         self.keys, place = np.unique(
             np.concatenate([self.keys, ends[:, 0] << 32 | ends[:, 1]]), return_inverse=True
         )

@@ -5,9 +5,11 @@ name a node or an edge name ids, so they do not depend on who else is there. Wit
 by position: the members in ascending order of ids.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,7 +133,13 @@ class Term:
 
     def peers(self, member: int) -> list[int]:
         """The ids of a member's neighbours, ascending."""
-        return self.ids[list(self.graph.neighbours[self.position(member)])].tolist()
+        return self.ids[self.neighbours(self.position(member))].tolist()
+
+    def neighbours(self, position: int) -> Index:
+        """Who is linked with a position, ascending."""
+        links = self.graph.link_ends
+        first, last = np.searchsorted(links[:, 0], (position, position + 1))
+        return links[first:last, 1]
 
     def world(self, d: int, members: Sequence[int] | None = None) -> World:
         """What a method knows of this term, for a process that has some of the members; None is all."""
@@ -198,25 +206,22 @@ def change_members(
     if not stay:
         raise InputError(f"nobody is left in round {start}; a network needs one member that stays")
     held, shares = {member.share for member in stay}, term.topology.founders.n
-    free = [share for share in range(shares) if share not in held]
+    free = deque(share for share in range(shares) if share not in held)
     joins: list[Join] = []
     for node, name in enumerate(joining, term.next_id):
         if node > MOST_ID:
             raise InputError(f"a network has at most {MOST_ID:,} members in its life")
-        share = free.pop(0) if free else node % shares
+        share = free.popleft() if free else node % shares
         joins.append(Join(round=start, node=node, name=name, share=share, source=stay[0].id))
-    coming = next_term(term, start, [*gone, *joins])
-    sourced = [
-        Join(**{**vars(join), "source": source_of(coming, join.node, {each.node for each in joins})})
-        for join in joins
-    ]
+    coming, new = next_term(term, start, [*gone, *joins]), {join.node for join in joins}
+    sourced = [replace(join, source=source_of(coming, join.node, new)) for join in joins]
     return (*gone, *sourced), coming
 
 
 def source_of(term: Term, joiner: int, joiners: set[int]) -> int:
     """Whose state a joiner takes: its lowest neighbour that was there before, or else the lowest member."""
-    peers = term.peers(joiner)
-    return next(each for each in (*peers, *term.ids.tolist()) if each not in joiners)
+    lowest = (member.id for member in term.members)
+    return next(each for each in chain(term.peers(joiner), lowest) if each not in joiners)
 
 
 def all_terms(record: Record, topology: Topology, names: Sequence[str] = ()) -> list[Term]:

@@ -8,16 +8,18 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from zocosmo.errors import InputError
+from zocosmo.experiments.events import header_of, topology_of
 from zocosmo.net.door import SILENT, Allowed, Door, check_report
 from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
 from zocosmo.net.roll import EVENTS, MISSES, ROLL, Entry, Roll
 from zocosmo.net.sockets import AGAIN, Gate, Strangers, key_of, make_socket, public_of, zmq
-from zocosmo.terms.events import Header, Join, write_events
-from zocosmo.terms.members import Topology, change_members, first_term
+from zocosmo.terms.events import Join, write_events
+from zocosmo.terms.members import change_members, first_term
 
 TICK = 0.1  # seconds between looks at what is due
 GATHER = 0.3  # seconds in which changes are taken together
@@ -40,9 +42,10 @@ class Host:
         self.plan = invitation.plan()
         trial = only_trial(self.plan)
         self.manifest = manifest_for(self.plan)
-        graph = trial.graph_of()
-        header = Header(plan=self.plan.fingerprint, n=graph.n, seed=None if invitation.seeds else trial.seed)
-        self.roll = Roll(folder, header, Topology.of(dict(trial.graph), trial.seed, graph))
+        header = header_of(self.plan)
+        if invitation.seeds is not None:
+            header = replace(header, seed=None)  # it is secret
+        self.roll = Roll(folder, header, topology_of(trial))
         self.door = Door(self.roll, self.manifest, allowed, say)
         self.dead, self.promised = self.door.dead, dict[int, int]()
         self._is_fixed = not can_skip(trial.method)  # nobody can come or go
@@ -97,6 +100,7 @@ class Host:
         return self.finished
 
     def _close(self) -> None:
+        self._strangers.count(at_end=True)
         self._router.disable_monitor()
         for socket in (self._router, self._strangers.socket, self._gate.socket):
             socket.close(linger=500)

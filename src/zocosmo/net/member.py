@@ -15,6 +15,7 @@ from zocosmo.dist.engine import Host as Engine
 from zocosmo.dist.framed import ABSENT
 from zocosmo.dist.place import Place
 from zocosmo.errors import InputError, ZocosmoError
+from zocosmo.experiments.events import topology_of
 from zocosmo.net.channel import NetChannel
 from zocosmo.net.desk import Desk
 from zocosmo.net.envelope import ASK, Envelope, Where
@@ -25,7 +26,7 @@ from zocosmo.net.soft import SoftDeadline
 from zocosmo.net.store import Account, NodeFolder, state_bytes
 from zocosmo.terms.change import Here, Waiting, carry_links, fresh_links
 from zocosmo.terms.members import Member as Listed
-from zocosmo.terms.members import Term, Topology
+from zocosmo.terms.members import Term
 
 ANSWER = 10.0  # seconds in which the host must answer the first time
 MEET = 5.0  # seconds in which peers may be heard before the first round of a term
@@ -82,8 +83,7 @@ class Member:
         self.plan = self.invitation.plan(self._own, run_code=self._run_code)
         self.trial = only_trial(self.plan)
         self.manifest, self.problem = manifest_for(self.plan), self.trial.run().problem
-        graph = self.trial.graph_of()
-        self.topology = Topology.of(dict(self.trial.graph), self.trial.seed, graph)
+        self.topology = topology_of(self.trial)
         with self.post.lock:
             self.desk.manifest, self.desk.own = self.manifest.to_bytes().decode(), self._own
         self.post.report_now()
@@ -242,7 +242,7 @@ class Member:
             if not self.desk.ended:
                 return ""
         self.is_fine = self.desk.is_leaving
-        self._folder().end(self.desk.ended, engine.t, self.account.links(engine, self.term))
+        self._folder().end(self.desk.ended, engine, self.account, self.term)
         return f"{self.desk.ended}; {engine.t} rounds done"
 
     # Rounds
@@ -304,8 +304,9 @@ class Member:
         with self.post.lock:
             while not self.desk.ended:
                 self.post.lock.wait(PULSE)
-            self.desk.about["bye"] = True
-        self.post.report_now()
         self.is_fine = True
-        self._folder().end(self.desk.ended, engine.t, self.account.links(engine, self.term))
+        self._folder().end(self.desk.ended, engine, self.account, self.term)
+        with self.post.lock:
+            self.desk.about["bye"] = True  # the host may read our folder now
+        self.post.report_now()
         return f"{self.desk.ended}; {engine.t} rounds done"

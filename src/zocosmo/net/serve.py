@@ -31,10 +31,9 @@ def serve(
     from zocosmo.net.gather import gather
 
     about = f"{finished} members came to round {host.plan.last}; events: {folder / EVENTS}"
-    missing = gather(host.plan, host.roll.record(), folder)
-    if missing:
-        named = ", ".join(map(str, missing[:8]))
-        print(f"{about}; no log here, the folders of members {named} are elsewhere")
+    why = gather(host.plan, host.roll.record(), folder)
+    if why:
+        print(f"{about}; no log here, {why}: zocosmo run CONFIG --events FILE makes one")
     else:
-        print(f"{about}; log and states: {folder}")
+        print(f"{about}; log, states and ledger: {folder}")
     return 0

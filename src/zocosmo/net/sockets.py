@@ -1,5 +1,8 @@
 """pyzmq, or an error that says how to install it; sockets whose two ends prove their keys."""
 
+import contextlib
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +20,6 @@ HANDSHAKE = 5000  # milliseconds within which a connection must prove its key
 BACKLOG = 1024  # connections that wait to be accepted
 QUEUED = 4096  # messages that wait for one peer
 AGAIN = zmq.Again
-FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 
 
 def public_of(secret: bytes) -> bytes:
@@ -59,29 +61,31 @@ class Gate:
 
 
 class Strangers:
-    """Counts connections to a socket that ended before they proved a key."""
+    """Counts connections to a socket that do not prove a key in time."""
 
     def __init__(self, socket: Any, say: Callable[[str], None]) -> None:
-        events = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
-        self.socket, self._say = socket.get_monitor_socket(events | FAILED), say
-        self._open: set[int] = set()
+        self.socket = socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        self._say, self._accepted, self._proved = say, deque[float](), 0
+        self._late = 0  # accepted so long ago that their time is up
         self.number = 0
 
-    def count(self) -> None:
-        """Take note of what happened; says so after 1, 2, 4, 8, … of them."""
-        while True:
-            try:
+    def count(self, *, at_end: bool = False) -> None:
+        """Take note of what happened; says so when the number of strangers has doubled, and at the end."""
+        with contextlib.suppress(AGAIN):
+            while True:
                 found = parse_monitor_message(self.socket.recv_multipart(zmq.NOBLOCK))
-            except AGAIN:
-                return
-            if found["event"] == zmq.EVENT_ACCEPTED:
-                self._open.add(found["value"])
-            elif found["value"] in self._open or found["event"] & FAILED:
-                self._open.discard(found["value"])
-                if found["event"] != zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                    self.number += 1
-                    if self.number & (self.number - 1) == 0:
-                        self._say(f"refused {self.number} connections that did not prove a key")
+                if found["event"] == zmq.EVENT_ACCEPTED:
+                    self._accepted.append(time.monotonic())
+                else:
+                    self._proved += 1
+        limit = time.monotonic() - (0 if at_end else 1.2 * HANDSHAKE / 1000)
+        while self._accepted and self._accepted[0] <= limit:
+            self._accepted.popleft()
+            self._late += 1
+        now = self._late - self._proved
+        if now > (self.number if at_end else 2 * self.number):
+            self.number = now
+            self._say(f"refused {now} connections that did not prove a key")
 
 
 def key_of(part: Any) -> bytes:

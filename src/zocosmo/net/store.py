@@ -15,7 +15,7 @@ from zocosmo.experiments.states import Columns, load_arrays, save_arrays
 from zocosmo.files import make_folder, write_text
 from zocosmo.terms.members import Term
 
-ABOUT, LEDGER = "member.json", "ledger.csv"
+ABOUT, BILL, LAST = "member.json", "bill.csv", "last.npz"
 
 Counts = NDArray[np.int64]
 
@@ -62,24 +62,47 @@ class NodeFolder:
     def begin(self, key: bytes) -> None:
         """Make the folder, and say which process it belongs to."""
         make_folder(self.path)
-        for old in self.path.glob("round-*.npz"):
-            old.unlink()
+        for old in (*self.path.glob("round-*.npz"), self.path / LAST):
+            old.unlink(missing_ok=True)
         write_text(self.path / ABOUT, json.dumps({"pid": os.getpid(), "key": key.hex()}) + "\n")
 
     def save(self, engine: Engine, account: Account) -> None:
         x = np.asarray(engine.state.x, np.float64).reshape(-1)
         save_arrays(self.path / f"round-{engine.t}.npz", {"x": x, "counts": account.counts(engine)})
 
+    def counts_at(self, t: int) -> Counts | None:
+        """Queries, bits and failures after t rounds; of one that left, when it did. None before it joined."""
+        kept = self.load(t)
+        if kept is not None:
+            return np.asarray(kept["counts"])
+        last = self.load_last()
+        return np.asarray(last["counts"]) if last is not None and int(last["round"]) < t else None
+
+    def load_last(self) -> Columns | None:
+        """What was kept at the end; None if it did not come to one."""
+        path = self.path / LAST
+        return load_arrays(path) if path.exists() else None
+
     def load(self, t: int) -> Columns | None:
         """What was kept after t rounds."""
         path = self.path / f"round-{t}.npz"
         return load_arrays(path) if path.exists() else None
 
-    def end(self, how: str, t: int, spent: dict[tuple[int, int], Counts]) -> None:
-        """How it ended, after t rounds, and the bill by link."""
-        lines = [f"{i},{j},{','.join(map(str, bits.tolist()))}\n" for (i, j), bits in sorted(spent.items())]
-        write_text(self.path / LEDGER, "".join(lines))
-        write_text(self.path / ABOUT, json.dumps({"pid": None, "ended": how, "round": t}) + "\n")
+    def end(self, how: str, engine: Engine, account: Account, term: Term) -> None:
+        """How it ended, and the bill by link."""
+        spent = sorted(account.links(engine, term).items())
+        lines = [",".join(map(str, (*link, *bits.tolist()))) + "\n" for link, bits in spent]
+        write_text(self.path / BILL, "".join(lines))
+        save_arrays(self.path / LAST, {"round": np.array(engine.t), "counts": account.counts(engine)})
+        write_text(self.path / ABOUT, json.dumps({"pid": None, "ended": how, "round": engine.t}) + "\n")
+
+
+def read_bill(folder: Path) -> dict[tuple[int, int], Counts]:
+    """Bits by kind that a member sent to each other."""
+    rows = [
+        list(map(int, line.split(","))) for line in (folder / BILL).read_text(encoding="utf-8").splitlines()
+    ]
+    return {(row[0], row[1]): np.array(row[2:], np.int64) for row in rows}
 
 
 def ask_to_leave(out: Path, member: int | None) -> int:

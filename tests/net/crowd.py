@@ -67,6 +67,14 @@ def _differences(sim, codec, k, member, kept):
     return [] if same and kept["counts"].tolist() == counts else [(sim.t, member)]
 
 
+class Paced(Member):
+    """A member whose rounds take at least 10 ms."""
+
+    def _may_begin(self, t):
+        time.sleep(0.01)
+        return super()._may_begin(t)
+
+
 class Threads:
     """A network whose host and members are threads of this process: no signals, but quick to start."""
 
@@ -92,7 +100,7 @@ class Threads:
         self.host.is_stopped = True
         self.hosting.join()
 
-    def join(self, *, kind=Member, key=None, **more):
+    def join(self, *, kind=Paced, key=None, **more):
         """One more member, in a thread; gives its number in `members`."""
         if key is None:
             key, self._keys = self.out / f"{self._keys}.key", self._keys + 1

@@ -2,10 +2,14 @@
 
 import time
 
+import numpy as np
 import pytest
 
-from net.crowd import COSMO, EDGE_LOCAL, Threads, replay, write_config
+from net.crowd import COSMO, EDGE_LOCAL, Paced, Threads, replay, write_config
+from zocosmo.experiments.plan import load_plan
 from zocosmo.net.member import Member
+from zocosmo.net.store import NodeFolder
+from zocosmo.sim.engine import Simulation
 
 
 def finish(crowd, config, *, compared):
@@ -27,15 +31,39 @@ def finish(crowd, config, *, compared):
 )
 def test_fixed_members_equal_the_simulator(tmp_path, method, wire, dtype):
     config = write_config(tmp_path, method=method, wire=wire, dtype=dtype)
-    crowd = Threads(config, tmp_path / "out")
+    crowd = Threads(config, tmp_path / "out", soft=60.0)
     for _ in range(4):
-        crowd.join()
+        crowd.join(kind=Member)
     finish(crowd, config, compared=28)
     assert crowd.host.finished == 4
+    assert crowd.host.roll.record().events == ()
+    plain, kept = states_of(config), [NodeFolder(crowd.out, k).load(60)["x"] for k in range(4)]
+    assert np.array_equal(plain, kept)
+
+
+def states_of(config):
+    """The last states of a run in the simulator that knows of no events."""
+    plan = load_plan(config)
+    sim = Simulation([plan.trials[0].run()], wire=plan.wire, dtype=plan.dtype)
+    for _ in range(plan.last):
+        sim.round()
+    return sim.states()[0]
+
+
+@pytest.mark.parametrize("kind", ["rand_k", "flood", "tree_sum"])
+def test_methods_that_cannot_skip_wait(tmp_path, kind):
+    method = {"kind": kind, "eta": 0.01, "mu": 0.001, **({"q": 6} if kind == "rand_k" else {})}
+    config = write_config(tmp_path, method=method, wire="f64", rounds=20)
+    crowd = Threads(config, tmp_path / "out")
+    for _ in range(4):
+        crowd.join(kind=Member)
+    crowd.wait()
+    kept = [NodeFolder(crowd.out, k).load(20)["x"] for k in range(4)]
+    assert np.array_equal(states_of(config), kept)
 
 
 def test_members_join_and_leave_in_terms(tmp_path):
-    config = write_config(tmp_path, rounds=600, log_every=20, wire="mod4")
+    config = write_config(tmp_path, rounds=400, log_every=20, wire="mod4")
     crowd = Threads(config, tmp_path / "out")
     for _ in range(4):
         crowd.join()
@@ -46,7 +74,7 @@ def test_members_join_and_leave_in_terms(tmp_path):
     crowd.wait_for(lambda: 1 in crowd.results)
     assert crowd.results[1].startswith("left in round")
     assert crowd.members[1].is_fine
-    finish(crowd, config, compared=100)
+    finish(crowd, config, compared=60)
     assert crowd.host.finished == 4
     assert [event.event for event in crowd.host.roll.events] == ["join", "leave"]
 
@@ -68,7 +96,7 @@ def test_the_host_can_be_stopped_and_started_again(tmp_path):
     assert crowd.host.finished == 5
 
 
-class Frozen(Member):
+class Frozen(Paced):
     """A member that freezes once, heartbeats included."""
 
     def _may_begin(self, t):
@@ -79,9 +107,9 @@ class Frozen(Member):
 
 
 def test_a_frozen_member_holds_nobody_up_and_comes_back(tmp_path):
-    config = write_config(tmp_path, graph={"kind": "ring", "n": 5}, rounds=300, log_every=20, wire="mod4")
+    config = write_config(tmp_path, graph={"kind": "ring", "n": 5}, rounds=400, log_every=20, wire="mod4")
     crowd = Threads(config, tmp_path / "out", soft=0.5, lead=1000)
-    for kind in (Member, Member, Frozen, Member, Member):
+    for kind in (Paced, Paced, Frozen, Paced, Paced):
         crowd.join(kind=kind)
     finish(crowd, config, compared=80)
     assert crowd.host.finished == 5

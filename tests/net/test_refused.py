@@ -6,14 +6,13 @@ import socket
 import numpy as np
 import pytest
 
-from net.crowd import EDGE_LOCAL, Threads, replay, write_config
+from net.crowd import EDGE_LOCAL, Paced, Threads, replay, write_config
 from zocosmo.dist.seal import make_key, read_key
 from zocosmo.errors import CorruptMessage, InputError, SealBroken
 from zocosmo.net.door import check_report
 from zocosmo.net.envelope import BEAT, DATA, Envelope, Relayed, Where
 from zocosmo.net.host import Host
 from zocosmo.net.invitation import Invitation
-from zocosmo.net.member import Member
 from zocosmo.net.sockets import public_of
 
 WORST = {**EDGE_LOCAL, "beta": 0.0}
@@ -25,7 +24,7 @@ def started(tmp_path, *, members=3, wire="f32", rounds=150, kinds=(), **how):
     config = write_config(tmp_path, graph=ring, wire=wire, dtype="float32", rounds=rounds, method=WORST)
     crowd = Threads(config, tmp_path / "out", **how)
     for k in range(members):
-        crowd.join(kind=kinds[k] if kinds else Member)
+        crowd.join(kind=kinds[k] if kinds else Paced)
     crowd.wait_for(lambda: all(crowd.round_of(k) > 2 for k in range(members)))
     return config, crowd
 
@@ -38,7 +37,7 @@ def said(crowd, *words):
 def test_strangers_twins_and_members_of_other_jobs(tmp_path):
     known = set()
     config, crowd = started(
-        tmp_path, rounds=500, allowed=lambda key: "friend" if key in known or len(known) < 3 else None
+        tmp_path, rounds=300, allowed=lambda key: "friend" if key in known or len(known) < 3 else None
     )
     known.update(member.post.key for member in crowd.members)
     stranger = crowd.join()
@@ -92,7 +91,7 @@ def test_a_host_that_alters_and_repeats_what_it_relays(tmp_path, monkeypatch):
     assert crowd.host.finished == 3
 
 
-class Poisoned(Member):
+class Poisoned(Paced):
     """A member whose state is wrong in one round."""
 
     bad = 3e38
@@ -113,7 +112,7 @@ class NotANumber(Poisoned):
 
 @pytest.mark.parametrize(("kind", "why"), [(Poisoned, "more than 5"), (NotANumber, "not finite")])
 def test_values_that_would_spread(tmp_path, kind, why):
-    _, crowd = started(tmp_path, kinds=(Member, kind, Member), rounds=100, clip=5.0)
+    _, crowd = started(tmp_path, kinds=(Paced, kind, Paced), rounds=100, clip=5.0)
     crowd.wait()
     assert said(crowd, "refused a message of member", why)
     others = [np.asarray(crowd.members[k].engine.state.x) for k in (0, 2)]
@@ -123,7 +122,7 @@ def test_values_that_would_spread(tmp_path, kind, why):
 
 
 def test_connections_that_are_garbage(tmp_path):
-    config, crowd = started(tmp_path, rounds=400)
+    config, crowd = started(tmp_path, rounds=200)
     for k in range(300):
         with socket.create_connection(("127.0.0.1", crowd.port), timeout=5) as end:
             end.sendall(os.urandom(200) if k % 2 else b"\xff\0\0\0\0\0\0\0\1\x7f" + bytes(60))

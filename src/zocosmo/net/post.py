@@ -199,17 +199,31 @@ class Post:
                 self._poller.register(socket, zmq.POLLIN)
         self._beat(self.position)
 
-    def _send(self, key: bytes, envelope: Envelope, *, everywhere: bool = False) -> None:
-        """Over the best way; a heartbeat over all ways, so that they are known to be open."""
-        now, parts, sent = time.monotonic(), envelope.parts(), False
-        direct = key in self._out and (everywhere or now - self._up.get(key, -FRESH) < FRESH)
-        if direct:
-            sent = _try(self._out[key], parts) and now - self._up.get(key, -FRESH) < FRESH
-        if (everywhere or not sent) and key in self._in and now - self._in[key][1] < FRESH:
-            sent = _try(self._front, [self._in[key][0], *parts]) or sent
-        if not sent and key in self._peers:
+    def _send(self, key: bytes, envelope: Envelope) -> None:
+        """Over the best way that is open, or through the host."""
+        parts = envelope.parts()
+        if any(_try(socket, [*head, *parts]) for socket, head in self._ways(key)):
+            return
+        if key in self._peers:
             _try(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
             self.relayed += envelope.kind == DATA
+
+    def _ways(self, key: bytes) -> list[tuple[Any, list[bytes]]]:
+        """Connections to a peer over which something came lately, the best first."""
+        now, ways = time.monotonic(), []
+        if key in self._out and now - self._up.get(key, -FRESH) < FRESH:
+            ways.append((self._out[key], list[bytes]()))
+        if key in self._in and now - self._in[key][1] < FRESH:
+            ways.append((self._front, [self._in[key][0]]))
+        return ways
+
+    def _knock(self, key: bytes) -> None:
+        """Something over all connections, so that the peer knows that they are open; it says nothing more."""
+        parts = Envelope(BEAT, Where(0, 0)).parts()
+        if key in self._out:
+            _try(self._out[key], parts)
+        if key in self._in:
+            _try(self._front, [self._in[key][0], *parts])
 
     def _relay(self, key: bytes) -> Relayed:
         peer = self._peers[key]
@@ -222,7 +236,8 @@ class Post:
         with self.lock:
             peers = self._neighbours
         for peer in peers:
-            self._send(peer.key, Envelope(BEAT, position), everywhere=True)
+            self._send(peer.key, Envelope(BEAT, position))
+            self._knock(peer.key)
         self._report()
 
     def _report(self) -> None:

@@ -99,7 +99,9 @@ def join(
     ] = None,
     out: OutOption = None,
     name: Annotated[str, option("What others call you.")] = "",
-    announce: Annotated[str, option("Address at which others reach you, if not the one the host sees.")] = "",
+    announce: Annotated[
+        str, option("ADDR or ADDR:PORT at which others reach you, if not what the host sees.")
+    ] = "",
     run_code: Annotated[
         bool, option("Let the config run code by name: problems python and command.", "--run-code")
     ] = False,

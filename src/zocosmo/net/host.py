@@ -173,7 +173,8 @@ class Host:
             return
         entry.route, entry.heard, entry.said = route, time.monotonic(), said
         if said.get("port"):
-            entry.address = f"tcp://{said.get('address') or seen}:{int(said['port'])}"
+            where = str(said.get("address") or seen)
+            entry.address = f"tcp://{where}" if ":" in where else f"tcp://{where}:{int(said['port'])}"
         if number is not None:
             self.roll.note(said["misses"])
             if said.get("bye") and self.ended:

@@ -9,6 +9,7 @@ against the replay bit for bit, and F against an undisturbed run at equal querie
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -24,7 +25,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from net.crowd import Processes, replay, write_config
-
 from zocosmo.experiments.events import living_simulation, with_events
 from zocosmo.experiments.plan import load_plan
 from zocosmo.net.roll import EVENTS, ROLL
@@ -138,10 +138,8 @@ class Script:
     def run_due(self, *, everything=False):
         now = time.monotonic()
         for due, act in [each for each in self._later if everything or each[0] <= now]:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 act()
-            except ProcessLookupError:
-                pass
             self._later.remove((due, act))
 
 

@@ -16,9 +16,9 @@ from zocosmo.cli.options import (
     ReplaceOption,
     SetOption,
     argument,
-    as_seeds,
     option,
 )
+from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def host(
     out: OutOption = None,
     set_: SetOption = None,
     seed_file: Annotated[
-        Path | None, option("File with the secret seed (mode 600), in place of the config's.")
+        Path | None, option("File with a secret seed, made by zocosmo key new, in place of the config's.")
     ] = None,
     soft: Annotated[float | None, option("Seconds to wait for a message; learned if not given.")] = None,
     lead: Annotated[int, option("Rounds by which members may be ahead of the slowest.", min=1)] = 200,
@@ -76,14 +76,14 @@ def host(
 
 
 def _invitation(config: Path, changes: list[str] | None, seed_file: Path | None, **how: Any) -> "Invitation":
-    from zocosmo.dist.seal import read_private
     from zocosmo.net.invitation import Invitation
+    from zocosmo.net.keys import read_seed
 
     try:
         text = config.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{config} cannot be read: {error}") from None
-    seeds = None if seed_file is None else as_seeds(read_private(seed_file).decode().strip())
+    seeds: list[Seed] | None = None if seed_file is None else [read_seed(seed_file)]
     return Invitation(config.stem, text, list(changes or ()), seeds, **how)
 
 

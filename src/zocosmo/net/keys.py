@@ -18,6 +18,11 @@ def public_key(path: Path) -> str:
     return public_of(read_key(path)).hex()
 
 
+def read_seed(path: Path) -> str:
+    """A secret seed: 64 hex digits, since a short one could be guessed from what is public of a job."""
+    return read_key(path).hex()
+
+
 def host_key(path: Path) -> bytes:
     """The secret key of a host, made when it first starts: its address has the public one in it."""
     if not path.exists():

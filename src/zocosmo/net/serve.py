@@ -31,7 +31,8 @@ def serve(
     from zocosmo.net.gather import gather
 
     about = f"{finished} members came to round {host.plan.last}; events: {folder / EVENTS}"
-    why = gather(host.plan, host.roll.record(), folder)
+    secret_seed = invitation.seeds is not None  # a log would tell it
+    why = "the seed is secret" if secret_seed else gather(host.plan, host.roll.record(), folder)
     if why:
         print(f"{about}; no log here, {why}: zocosmo run CONFIG --events FILE makes one")
     else:

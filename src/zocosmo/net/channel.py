@@ -87,7 +87,8 @@ class NetChannel(TorchChannel):
 
     def _pick(self, letters: Letters, got: dict[Link, Message], links: Iterable[Link]) -> Letters:
         """As received; zeros stand for what was missed."""
-        blank = Letters(*(None if part is None else np.zeros_like(part[:1]) for part in letters))
+        empty = [None if part is None else np.zeros_like(part[:1]) for part in letters]
+        blank = Letters(*empty)  # type: ignore[arg-type]
         found = []
         for i, j in links:
             if i in self._at:

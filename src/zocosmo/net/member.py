@@ -52,7 +52,7 @@ class Member:
     ) -> None:
         self._say, self._own, self._run_code, self._out = say, own, run_code, out
         self.post = Post(secret, host, listen, say)
-        about = {"salt": self.post.salt.hex(), "name": name, "version": __version__}
+        about: dict[str, Any] = {"salt": self.post.salt.hex(), "name": name, "version": __version__}
         if listen is not None:
             about |= {"port": self.post.port, "address": address}
         self.desk = Desk(self.post, about)

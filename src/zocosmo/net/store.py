@@ -47,7 +47,8 @@ class Account:
 
     def counts(self, engine: Engine) -> Counts:
         """As `Engine.counts` of its node, earlier terms included."""
-        now, kinds = engine.counts()[0].copy(), len(Bits._fields)
+        now: Counts = engine.counts()[0].copy()
+        kinds = len(Bits._fields)
         for bits in self._closed.values():
             now[1 : 1 + kinds] += bits
         return now

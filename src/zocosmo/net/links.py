@@ -92,9 +92,10 @@ class ZmqLinks:
                 at, seen = post.heard[who]
                 if seen > where._replace(number=2**32):  # it sent this before, and ways may differ in speed
                     until = min(until, now + GRACE)
-                if self.skips and (now >= until or now - at > SILENT):
+                why = self.is_over()
+                if self.skips and (now >= until or now - at > SILENT or why):
                     return None
-                if why := self.is_over():
+                if why:
                     raise PeerLost(
                         f"member {who} did not answer in round {where.round}: {why}", t=where.round
                     )

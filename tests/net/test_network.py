@@ -29,7 +29,8 @@ def finish(crowd, config, *, compared):
         ({**EDGE_LOCAL, "step": "normalised", "directions": 2}, "f64", "float64"),
     ],
 )
-def test_fixed_members_equal_the_simulator(tmp_path, method, wire, dtype):
+def test_fixed_members_equal_the_simulator(tmp_path, monkeypatch, method, wire, dtype):
+    monkeypatch.setattr("zocosmo.net.links.SILENT", 60.0)  # however busy this machine is
     config = write_config(tmp_path, method=method, wire=wire, dtype=dtype)
     crowd = Threads(config, tmp_path / "out", soft=60.0)
     for _ in range(4):
@@ -63,11 +64,11 @@ def test_methods_that_cannot_skip_wait(tmp_path, kind):
 
 
 def test_members_join_and_leave_in_terms(tmp_path):
-    config = write_config(tmp_path, rounds=400, log_every=20, wire="mod4")
+    config = write_config(tmp_path, rounds=250, log_every=10, wire="mod4")
     crowd = Threads(config, tmp_path / "out")
     for _ in range(4):
         crowd.join()
-    crowd.wait_for(lambda: crowd.round_of(0) > 20)
+    crowd.wait_for(lambda: crowd.round_of(0) > 10)
     late = crowd.join()
     crowd.wait_for(lambda: crowd.members[late].desk.is_playing)
     crowd.members[1].leave()
@@ -80,15 +81,15 @@ def test_members_join_and_leave_in_terms(tmp_path):
 
 
 def test_the_host_can_be_stopped_and_started_again(tmp_path):
-    config = write_config(tmp_path, rounds=400, log_every=20, method=COSMO, wire="f32", dtype="float32")
+    config = write_config(tmp_path, rounds=250, log_every=10, method=COSMO, wire="f32", dtype="float32")
     crowd = Threads(config, tmp_path / "out")
     for _ in range(3):
         crowd.join()
     crowd.join(listen=None)  # relayed wherever nobody else can be reached
-    crowd.wait_for(lambda: crowd.round_of(0) > 20)
+    crowd.wait_for(lambda: crowd.round_of(0) > 10)
     crowd.stop_host()
     at = crowd.round_of(0)
-    crowd.wait_for(lambda: crowd.round_of(0) > at + 20)  # nobody needs it in a round
+    crowd.wait_for(lambda: crowd.round_of(0) > at + 10)  # nobody needs it in a round
     crowd.start_host()
     late = crowd.join()
     crowd.wait_for(lambda: crowd.members[late].desk.is_playing)
@@ -102,13 +103,13 @@ class Frozen(Paced):
     def _may_begin(self, t):
         if t == 15:
             with self.post.lock:
-                time.sleep(4.0)
+                time.sleep(1.5)
         return super()._may_begin(t)
 
 
 def test_a_frozen_member_holds_nobody_up_and_comes_back(tmp_path):
-    config = write_config(tmp_path, graph={"kind": "ring", "n": 5}, rounds=400, log_every=20, wire="mod4")
-    crowd = Threads(config, tmp_path / "out", soft=0.5, lead=1000)
+    config = write_config(tmp_path, graph={"kind": "ring", "n": 5}, rounds=150, log_every=10, wire="mod4")
+    crowd = Threads(config, tmp_path / "out", soft=0.3, lead=1000)
     for kind in (Paced, Paced, Frozen, Paced, Paced):
         crowd.join(kind=kind)
     finish(crowd, config, compared=80)

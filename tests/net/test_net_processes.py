@@ -119,7 +119,10 @@ def _address(path):
     return path.read_text().split("zocosmo join ")[1].split()[0]
 
 
-def test_keys_are_made_and_shown(tmp_path):
+def test_keys_are_made_and_shown(tmp_path, call_main):
+    def zocosmo(*words):
+        return call_main(*map(str, words))
+
     code, public, _ = zocosmo("key", "new", tmp_path / "my.key")
     assert code == 0
     assert zocosmo("key", "show", tmp_path / "my.key") == (0, public, "")

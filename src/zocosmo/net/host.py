@@ -315,7 +315,7 @@ class Host:
         term = self.roll.term
         assert term is not None
         for number, entry in living.items():
-            if entry.said["term"] == term.number and entry.said.get("limit") is not None:
+            if entry.said.get("term") == term.number and entry.said.get("limit") is not None:
                 self.promised[number] = entry.said["limit"]
         if all(number in self.promised for number in living):
             self.roll.stop = min(max(self.promised[number] for number in living), self.plan.last)

@@ -74,6 +74,8 @@ class Host:
     def run(self) -> int:
         """Serve until the job has ended; gives the number of members that finished."""
         if self.roll.load(time.monotonic()):
+            if self.roll.phase == "ended":
+                raise InputError(f"the job in {self.folder} has ended; start another with --replace")
             self._say(f"continues with {len(self.roll.members)} members in term {self._term_number}")
             if self.roll.phase == "preparing":
                 self.roll.phase = "running"

@@ -144,6 +144,17 @@ class Post:
     # In the thread
 
     def _serve(self) -> None:
+        try:
+            self._serve_all()
+        except Exception as error:  # or the main thread would wait for ever
+            assert self._desk is not None
+            with self.lock:
+                self._desk.take_word({"ended": f"our own post failed: {error!r}"})
+                self.lock.notify_all()
+        finally:
+            self._close_all()
+
+    def _serve_all(self) -> None:
         for socket in (self._gate.socket, self._to_host, self._watch, self._orders):
             self._poller.register(socket, zmq.POLLIN)
         if self._front is not None:
@@ -158,7 +169,6 @@ class Post:
             if time.monotonic() >= self._due:
                 self._due = time.monotonic() + PULSE
                 self._beat(position)
-        self._close_all()
 
     def _close_all(self) -> None:
         self._to_host.disable_monitor()

@@ -3,15 +3,15 @@
 What needs torch imports it through `dist.torched`; channels, frames and seals do without.
 """
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from zocosmo.dist.peer import Peer
 
 __all__ = ["Peer"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     """`Peer` is imported when first asked for: it brings torch with it."""
     if name == "Peer":
         from zocosmo.dist.peer import Peer

@@ -27,6 +27,7 @@ from zocosmo.terms.members import Topology, all_terms
 
 SEED, D, Q = 7, 16, 4
 CASES = {
+    "edge_local, rings of degree 4, f32": ("edge_local", "rings", {"degree": 4}, "f32"),
     "edge_local, rings of degree 4, mod4": ("edge_local", "rings", {"degree": 4}, "mod4"),
     "cosmo, rings of degree 4, mod4": ("cosmo", "rings", {"degree": 4}, "mod4"),
     "cosmo, rings of degree 4, f32": ("cosmo", "rings", {"degree": 4}, "f32"),

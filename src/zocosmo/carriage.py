@@ -19,6 +19,7 @@ from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Envelope, Letters
 from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import InputError
+from zocosmo.exchanges import Meeting
 from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot, slots
@@ -101,12 +102,16 @@ class Carriage(ABC):
         """Whose message came, of senders to receivers, rows run · n + node."""
         lost = (self.lost_levels if level else self.lost).get(self.t, ())
         came = np.ones(len(senders), bool)
-        if lost:
+        if len(lost):
             gone = np.array(list(lost), np.int64).reshape(-1, 2) @ (self.n, 1)
             came &= ~np.isin(senders % self.n * self.n + receivers % self.n, gone)
         if self.silent is not None:
             came &= ~(self.silent[senders % self.n] | self.silent[receivers % self.n])
         return came
+
+    def heard(self, met: Meeting, peers: Index) -> Mask:
+        """Whose values came, of the peers that nodes meet; rows as in `arrived`, which says it."""
+        return self.arrived(peers, self.senders[met.rows])
 
     def silence(self, nodes: Mask | None) -> None:
         """These nodes, (n,), neither send nor hear from now on, and are not charged; None: all do."""

@@ -20,6 +20,7 @@ from zocosmo.core.residues import RESIDUES
 from zocosmo.core.support import Support
 from zocosmo.core.wire import Letters
 from zocosmo.errors import GraphError
+from zocosmo.exchanges import Meeting
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot
@@ -281,6 +282,27 @@ class MemoryChannel(Channel):
     """All nodes of all runs in one memory: runs are rows of one big graph of separate pieces."""
 
     sees_all: ClassVar[bool] = True
+
+    def heard(self, met: Meeting, peers: Index) -> Mask:
+        """By link, where messages are lost in this round: most come."""
+        lost = self.lost.get(self.t, ())
+        if not len(lost) and self.silent is None:
+            return np.ones(len(peers), bool)
+        if self._came[0] != self.t or self._came[1] is not lost:
+            self._came = self.t, lost, self._came_by_link(lost)
+        return self._came[2][met.back]
+
+    _came: tuple[int, Any, Any] = -1, None, None  # of which round and losses: by link, whether letters come
+
+    def _came_by_link(self, lost: Any) -> Mask:
+        assert self.repairs is not None
+        memory, links = self.repairs.memory, np.array(list(lost), np.int64).reshape(-1, 2)
+        came = np.ones(len(memory.ends), bool)
+        place = np.minimum(memory.place(links[:, 0], links[:, 1]), len(came) - 1)
+        came[place[(memory.ends[place] == links).all(axis=-1)]] = False
+        if self.silent is not None:
+            came &= ~self.silent[memory.ends].any(axis=-1)
+        return np.tile(came, len(self.graphs))
 
     def hear(
         self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool

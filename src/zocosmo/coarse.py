@@ -65,5 +65,5 @@ class Coarse(Repairs):
         assert theirs.scale is not None
         read = self.channel.decode(theirs, slot.source, held, slot.rows)
         counts = self.channel.counts_of(slot.source, met.back, theirs)
-        arrived = self.channel.arrived(slot.source, self.channel.senders[met.rows])
+        arrived = self.channel.heard(met, slot.source)
         return self.memory.hear(met, counts, arrived, read, y[slot.rows], theirs.scale), read

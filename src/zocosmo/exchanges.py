@@ -69,12 +69,13 @@ class Exchanges:
         agree, ahead = heard & (peers == mine), heard & (mine == (peers + 1) % 4)
         self._settle(met, agree, ahead)
         apply: Mask = agree & can_read
-        self.count[out] = (mine + apply.astype(np.uint8) + 3 * ahead.astype(np.uint8)) % 4
+        self.count[out] = mine + apply + 3 * ahead.astype(np.uint8) & 3
         failed = ~heard | (agree & ~can_read)
-        np.add.at(self.failed, rows, failed)
-        np.add.at(self.repaired, rows, ahead)
-        if self.undone is not None:
-            self.undone += out[ahead].tolist()
+        np.add.at(self.failed, rows[failed], 1)
+        if ahead.any():
+            np.add.at(self.repaired, rows[ahead], 1)
+            if self.undone is not None:
+                self.undone += out[ahead].tolist()
         return apply, ahead, failed
 
     # Debts
@@ -90,9 +91,10 @@ class Exchanges:
         self.owed += [self.open.pop(link) for link in met.out[ahead].tolist()]
 
     def keep(self, met: Meeting, applied: Mask, index: Index, delta: Values) -> None:
-        """Keep what listeners applied until their peers confirm it."""
+        """Keep what listeners applied until their peers confirm it; `index` has a row for each node here."""
         for k in np.flatnonzero(applied).tolist():
-            self.open[int(met.out[k])] = Debt(int(met.rows[k]), index[k].copy(), delta[k].copy())
+            row = int(met.rows[k])
+            self.open[int(met.out[k])] = Debt(row, index[row].copy(), delta[k].copy())
 
     def due(self, size: int) -> list[tuple[Index, Values]]:
         """What to subtract in this round, as (index, delta) with one row for each of `size` nodes."""

@@ -37,7 +37,7 @@ class Carrier(Protocol):
 
     @property
     def sees_all(self) -> bool: ...
-    def arrived(self, senders: Index, receivers: Index) -> Mask: ...
+    def heard(self, met: Meeting, peers: Index) -> Mask: ...
     def counts_of(self, peers: Index, back: Index, letters: Letters) -> Values: ...
     def envelope(self, rows: Index) -> Envelope: ...
     def rows_of(self, partners: Partners) -> Index: ...
@@ -78,7 +78,7 @@ class Repairs(ABC):
             applied, read = self._hear(slot, each, theirs, held, rows_y)
             delta = self._add(slot, applied, read, own, rows_out, partners is not None)
             done.append(Exchanged(each, applied, delta))
-        self._keep(done, np.broadcast_to(np.arange(q) if u is None else u.index, y.shape).reshape(-1, q))
+        self._keep(done, np.broadcast_to(np.arange(q) if u is None else u.index, y.shape))
         return out
 
     def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
@@ -130,14 +130,16 @@ class Repairs(ABC):
 
     def _keep(self, done: Sequence[Exchanged], index: Index) -> None:
         """Keep what was applied here, unless the peer is known to have applied it too."""
-        applied = np.zeros(len(self.memory.count), bool)
+        failed = np.ones(len(self.memory.count), bool)
         if self.channel.sees_all:
+            if all(each.applied.all() for each in done):
+                return
             for each in done:
-                applied[each.met.out] = each.applied
+                failed[each.met.out] = ~each.applied
         for met, here, delta in done:
-            unsure = here & ~applied[met.back]
+            unsure = here & failed[met.back]
             if unsure.any():
-                self.memory.keep(met, unsure, index[met.rows], delta)
+                self.memory.keep(met, unsure, index.reshape(-1, index.shape[-1]), delta)
 
     # What wires do differently
 
@@ -157,7 +159,8 @@ class Repairs(ABC):
 
     def _add(self, slot: Slot, applied: Mask, read: Values, own: Values, out: Values, paired: bool) -> Values:
         """Add what was applied to `out`; returns it."""
-        delta: Values = np.where(applied[:, None], slot.weight * (read - own[slot.rows]), 0)
+        delta: Values = slot.weight * (read - own[slot.rows])
+        delta[~applied] = 0
         out[slot.rows] += delta
         return delta
 
@@ -184,7 +187,7 @@ class Floats(Repairs):
     ) -> tuple[Mask, Values]:
         read = self.channel.decode(theirs, slot.source, held, slot.rows)
         counts = self.channel.counts_of(slot.source, met.back, theirs)
-        arrived = self.channel.arrived(slot.source, self.channel.senders[met.rows])
+        arrived = self.channel.heard(met, slot.source)
         return self.memory.meet(met, counts, arrived, arrived)[0], read
 
     def _add(self, slot: Slot, applied: Mask, read: Values, own: Values, out: Values, paired: bool) -> Values:

@@ -35,7 +35,7 @@ from zocosmo.terms.events import Record
 from zocosmo.traffic import Link
 
 MOST_SEEDS = 100_000  # in one range
-MOST_NODES = 200_000
+MOST_NODES = 100_000
 LARGE, MOST_BUILT = 2**16, 4096  # problems with more numbers in their states are not cached; cache size
 
 OWN_GRAPHS = Table({**GRAPHS, "edges": by_edges}, GRAPHS.group, GRAPHS.check)

@@ -111,9 +111,8 @@ class LivingSimulation(Simulation):
     def _parts(self) -> dict[str, Values]:
         return {name: part for name, part in self.state._asdict().items() if part is not None}
 
-    def _positions(self, links: Links) -> Links:
-        ends = np.searchsorted(self.term.ids, np.array(links, np.int64).reshape(-1, 2))
-        return [(i, j) for i, j in ends.tolist()]
+    def _positions(self, links: Links) -> Any:
+        return np.searchsorted(self.term.ids, np.array(links, np.int64).reshape(-1, 2))
 
     # Terms
 

@@ -191,8 +191,9 @@ class Record:
 
     def lines(self) -> Iterator[str]:
         """The lines of the file."""
-        for each in (self.header, *self.events):
-            yield json.dumps(each.plain()) + "\n"
+        yield json.dumps(self.header.plain()) + "\n"
+        for event in self.events:
+            yield json.dumps(event.plain()) + "\n"
 
 
 def write_events(to: Path, record: Record) -> None:

@@ -19,13 +19,16 @@ from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Envelope, Letters
 from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.errors import InputError
+from zocosmo.exchanges import Meeting
 from zocosmo.graphs.graph import Graph, complete
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot, slots
+from zocosmo.repairs import Floats, Repairs
 from zocosmo.traffic import Link, Route, Traffic
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -35,7 +38,9 @@ class Carriage(ABC):
     Values have shape (…, n, q). Every codec in `codecs` is charged on a ledger of its own: messages under
     several codecs carry the same values, so one run gives several bills. Every message pays for its frame.
     Methods with a `server` have node n, with a link to it and one from it for every node. `overheard` charges
-    a node that is alone as if one peer listened.
+    a node that is alone as if one peer listened. With `repair` messages over wires of floats may be lost, as
+    those of few bits may: what only one end of a link applied is undone. `ids` name the nodes in draws of the
+    tape, where these are not their numbers.
     """
 
     sees_all: ClassVar[bool] = False  # all nodes are in this memory
@@ -52,6 +57,8 @@ class Carriage(ABC):
         tape: Tape | None = None,
         server: bool = False,
         overheard: bool = False,
+        repair: bool = False,
+        ids: Index | None = None,
     ) -> None:
         check_wire(wire, dtype)
         self.graphs, self.n, self.d, self.wire = tuple(graphs), graphs[0].n, d, WIRES[wire]
@@ -59,16 +66,19 @@ class Carriage(ABC):
         self.nodes = np.arange(self.n) if nodes is None else nodes  # whose values these are, row by row
         self.tape, self.has_server, self.codecs = tape, server, tuple(codecs)
         self.at_most = False  # charge messages of private sizes at the longest they may be
+        self.ids = ids
+        self.silent: Mask | None = None  # (n,) nodes that neither send nor hear in this round
         self.lost: Mapping[int, Collection[Link]] = {}  # by round: links whose messages do not arrive
+        self.lost_levels: Mapping[int, Collection[Link]] = {}  # the same of the messages of `mix_levels`
         charged = (complete(2),) if overheard else self.graphs
-        links = sorted({link for graph in set(charged) for link in graph.links if link[0] < self.n})
-        if server:
-            links = sorted(
-                [*links, *((i, self.n) for i in range(self.n)), *((self.n, i) for i in range(self.n))]
-            )
+        links = _links_of(charged, self.n, server)
         self.traffic = Traffic(charged, links, nodes)
         self._bills = Bills(self.traffic, self.codecs, d, self.wire.charged)
         self.coarse = Coarse(self, self.wire, links) if isinstance(self.wire, Modulo) else None
+        self.repairs: Repairs | None = self.coarse
+        if repair and self.coarse is None:
+            self._check_common()
+            self.repairs = Floats(self, self.wire, links)
         self._made: dict[tuple[bool, np.dtype[Any]], tuple[Slot, ...]] = {}
         self._first = np.arange(len(self.graphs))[:, None] * self.n  # the row of node 0 in each run
         self.senders = (self._first + self.nodes).reshape(-1)
@@ -86,30 +96,50 @@ class Carriage(ABC):
         """The bill under one codec, all messages so far included."""
         return self._bills.ledger(codec)
 
-    # Over wires of a few bits
+    # Over wires of a few bits, and wherever messages may be lost
+
+    def arrived(self, senders: Index, receivers: Index, *, level: bool = False) -> Mask:
+        """Whose message came, of senders to receivers, rows run · n + node."""
+        lost = (self.lost_levels if level else self.lost).get(self.t, ())
+        came = np.ones(len(senders), bool)
+        if len(lost):
+            gone = np.array(list(lost), np.int64).reshape(-1, 2) @ (self.n, 1)
+            came &= ~np.isin(senders % self.n * self.n + receivers % self.n, gone)
+        if self.silent is not None:
+            came &= ~(self.silent[senders % self.n] | self.silent[receivers % self.n])
+        return came
+
+    def heard(self, met: Meeting, peers: Index) -> Mask:
+        """Whose values came, of the peers that nodes meet; rows as in `arrived`, which says it."""
+        return self.arrived(peers, self.senders[met.rows])
+
+    def silence(self, nodes: Mask | None) -> None:
+        """These nodes, (n,), neither send nor hear from now on, and are not charged; None: all do."""
+        self.silent = self.traffic.silent = nodes
 
     def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
         """x less the exchanges that a peer did not complete, and every other (vector, share) less its share
         of them; in place where they are arrays. Returns x."""
-        return x if self.coarse is None else self.coarse.settle(x, *others)
+        return x if self.repairs is None else self.repairs.settle(x, *others)
 
     def tally(self) -> dict[str, Index]:
-        """What went wrong on links so far, by name and (run, node here); empty for wires of floats."""
-        return {} if self.coarse is None else self.coarse.tally()
+        """What went wrong on links so far, by name and (run, node here); empty where nothing can."""
+        return {} if self.repairs is None else self.repairs.tally()
 
     def arrays(self) -> Arrays:
         """What the ends of links remember, for an exact resume."""
-        return {} if self.coarse is None else self.coarse.memory.arrays()
+        return {} if self.repairs is None else self.repairs.memory.arrays()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `arrays` returned."""
-        if self.coarse is not None:
-            self.coarse.memory.restore(arrays)
+        if self.repairs is not None:
+            self.repairs.memory.restore(arrays)
 
     # Writing and reading letters
 
     def envelope(self, rows: Index) -> Envelope:
-        return Envelope(self.t, rows, self.n, self.tape, None if self.coarse is None else self.coarse.noise)
+        noise = None if self.coarse is None else self.coarse.noise
+        return Envelope(self.t, rows, self.n, self.tape, noise, ids=self.ids)
 
     def _encode(self, values: Values) -> Letters:
         """What the nodes here write, one row a node."""
@@ -155,8 +185,8 @@ class Carriage(ABC):
 
         `back` are the links from these peers, `letters` what they sent.
         """
-        assert self.coarse is not None
-        return self.coarse.told[back]
+        assert self.repairs is not None
+        return self.repairs.told[back]
 
     def as_read(self, values: Values) -> Values:
         """Q(values): what anyone who hears these values reads. Nothing is sent or charged."""
@@ -202,3 +232,15 @@ class Carriage(ABC):
     @abstractmethod
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         """The letters of all nodes, brought to all."""
+
+
+def _links_of(graphs: Sequence[Graph], n: int, server: bool) -> Index:
+    """The links of all graphs with a sender among n nodes, and those of a server, (links, 2), in order."""
+    found = [graph.link_ends for graph in set(graphs)]
+    if server:
+        nodes, at = np.arange(n), np.full(n, n)
+        found += [np.stack([nodes, at], axis=-1), np.stack([at, nodes], axis=-1)]
+    ends = np.concatenate(found)
+    if not server:
+        ends = ends[ends[:, 0] < n]
+    return np.stack(np.divmod(np.unique(ends @ (n + 2, 1)), n + 2), axis=-1)

@@ -20,6 +20,7 @@ from zocosmo.core.residues import RESIDUES
 from zocosmo.core.support import Support
 from zocosmo.core.wire import Letters
 from zocosmo.errors import GraphError
+from zocosmo.exchanges import Meeting
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot
@@ -46,8 +47,8 @@ class Channel(Carriage):
         caller must `settle` afterwards.
         """
         self.traffic.routed(MessageKind(y.shape[-1], price))
-        if self.coarse is not None:
-            return self.coarse.mix(y, held, u, None)
+        if self.repairs is not None:
+            return self.repairs.mix(y, held, u, None)
         letters, out = self._encode(y), y.copy()
         rows_out, rows_sent = out.reshape(-1, y.shape[-1]), self._decode_own(letters, y)
         for slot, theirs in self._neighbours(letters, y, u):
@@ -99,8 +100,8 @@ class Channel(Carriage):
         A node that is its own partner gets its own values back, and nothing is charged. `held` as in `mix`.
         """
         self.traffic.paired(MessageKind(y.shape[-1]), partners)
-        if self.coarse is not None:
-            return self.coarse.mix(y, held, u, partners)
+        if self.repairs is not None:
+            return self.repairs.mix(y, held, u, partners)
         letters, source = self._encode(y), self.rows_of(partners)
         theirs = self.decode(self.swap(letters, source, u), source, y).reshape(y.shape)
         mixed: Values
@@ -122,14 +123,17 @@ class Channel(Carriage):
         with self._sending(LEVEL):
             if partners is not None:
                 self.traffic.paired(kind, partners)
-                theirs = self.swap(Letters(codes), self.rows_of(partners), None).values
+                source = self.rows_of(partners)
+                theirs = self.swap(Letters(codes), source, None).values
                 move += np.where(has & (theirs != NONE), 0.5 * (theirs / PER_UNIT - own), 0.0)
                 has = has & (partners != self.nodes).reshape(-1, 1)
+                has &= self.arrived(source, self.senders, level=True)[:, None]
             else:
                 self.traffic.routed(kind)
                 for slot, heard in self.hear(Letters(codes), None, None, True):
                     step = slot.weight * (heard.values / PER_UNIT - own[slot.rows])
-                    move[slot.rows] += np.where(has[slot.rows] & (heard.values != NONE), step, 0.0)
+                    came = self.arrived(slot.source, self.senders[slot.rows], level=True)[:, None]
+                    move[slot.rows] += np.where(came & has[slot.rows] & (heard.values != NONE), step, 0.0)
         mixed = from_levels(own + np.rint(move * STEPS) / STEPS)
         return np.where(has, mixed, v.reshape(-1, 1)).reshape(v.shape)
 
@@ -278,6 +282,27 @@ class MemoryChannel(Channel):
     """All nodes of all runs in one memory: runs are rows of one big graph of separate pieces."""
 
     sees_all: ClassVar[bool] = True
+
+    def heard(self, met: Meeting, peers: Index) -> Mask:
+        """By link, where messages are lost in this round: most come."""
+        lost = self.lost.get(self.t, ())
+        if not len(lost) and self.silent is None:
+            return np.ones(len(peers), bool)
+        if self._came[0] != self.t or self._came[1] is not lost:
+            self._came = self.t, lost, self._came_by_link(lost)
+        return self._came[2][met.back]
+
+    _came: tuple[int, Any, Any] = -1, None, None  # of which round and losses: by link, whether letters come
+
+    def _came_by_link(self, lost: Any) -> Mask:
+        assert self.repairs is not None
+        memory, links = self.repairs.memory, np.array(list(lost), np.int64).reshape(-1, 2)
+        came = np.ones(len(memory.ends), bool)
+        place = np.minimum(memory.place(links[:, 0], links[:, 1]), len(came) - 1)
+        came[place[(memory.ends[place] == links).all(axis=-1)]] = False
+        if self.silent is not None:
+            came &= ~self.silent[memory.ends].any(axis=-1)
+        return np.tile(came, len(self.graphs))
 
     def hear(
         self, letters: Letters, u: Support | None, everyone: Support | None, peers_only: bool

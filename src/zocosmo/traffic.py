@@ -38,10 +38,13 @@ class Traffic:
     node n, with a link to it and one from it for every node.
     """
 
-    def __init__(self, graphs: Sequence[Graph], links: Sequence[Link], nodes: Index | None = None) -> None:
-        self.graphs, self.links, self.n = graphs, links, graphs[0].n
+    def __init__(
+        self, graphs: Sequence[Graph], links: Sequence[Link] | Index, nodes: Index | None = None
+    ) -> None:
+        self.graphs, self.links, self.n = graphs, np.array(links, np.int64).reshape(-1, 2), graphs[0].n
         self.nodes = np.arange(self.n) if nodes is None else nodes
-        self._keys = np.array([i * self.n + j for i, j in links], np.int64)
+        self._keys = self.links @ (self.n, 1)
+        self.silent: NDArray[np.bool_] | None = None  # (n,) nodes that send nothing
         self._routed: Counter[tuple[MessageKind, Route]] = Counter()
         self._paired: dict[MessageKind, list[Partners]] = {}
         self._counted: dict[MessageKind, Index] = {}
@@ -51,10 +54,15 @@ class Traffic:
         """One message from every node: over its links, relayed over a tree, summed there, or flooded."""
         if over == "sum":
             kind = kind._replace(of=kind.size)  # scalars, never coordinates, even where there are d of them
+        if self.silent is not None:
+            self.from_some(kind, np.ones((len(self.graphs), len(self.nodes)), bool))
+            return
         self._routed[kind, over] += 1
 
     def paired(self, kind: MessageKind, partners: Partners) -> None:
         waiting = self._paired.setdefault(kind, [])
+        if self.silent is not None:
+            partners = np.where(self.silent[self.nodes], self.nodes, partners)
         waiting.append(partners.reshape(-1, len(self.nodes)))
         if len(waiting) == MOST_WAITING:
             self._add(kind, self._count(np.stack(waiting)))
@@ -64,7 +72,9 @@ class Traffic:
         """One message over every link that leaves one of these nodes, (runs, nodes here)."""
         sending = np.zeros((len(self.graphs), self.n), np.int64)
         sending[:, self.nodes] = senders
-        self._add(kind, self._messages("links") * sending[:, [i for i, _ in self.links]])
+        if self.silent is not None:
+            sending[:, self.silent] = 0
+        self._add(kind, self._messages("links") * sending[:, self.links[:, 0]])
 
     def with_server(self, kind: MessageKind, messages: Index, *, up: bool) -> None:
         """`messages` by run and node, to the server or from it."""
@@ -108,18 +118,24 @@ class Traffic:
         return table
 
     @cached_property
-    def _served(self) -> list[list[int]]:
+    def _served(self) -> list[Index]:
         """Places of the links from the server and to it, by node."""
-        return [[k for k, link in enumerate(self.links) if link[end] == self.n] for end in (0, 1)]
+        return [np.flatnonzero(self.links[:, end] == self.n) for end in (0, 1)]
 
     def _messages(self, over: Route) -> Index:
         """Messages by run and link when every node sends one over a route."""
         if over not in self._by_route:
-            found = {graph: ROUTES[over](graph) for graph in set(self.graphs)}
-            rows = {graph: [count.get(link, 0) for link in self.links] for graph, count in found.items()}
+            rows = {graph: self._over(graph, over) for graph in set(self.graphs)}
             counts = np.array([rows[graph] for graph in self.graphs], np.int64).reshape(len(self.graphs), -1)
-            self._by_route[over] = counts * np.isin([sender for sender, _ in self.links], self.nodes)
+            self._by_route[over] = counts * np.isin(self.links[:, 0], self.nodes)
         return self._by_route[over]
+
+    def _over(self, graph: Graph, over: Route) -> Index:
+        """Messages by link of one graph."""
+        if over == "links":
+            return np.isin(self._keys, graph.link_ends @ (self.n, 1)).astype(np.int64)
+        count = ROUTES[over](graph)
+        return np.array([count.get((i, j), 0) for i, j in self.links.tolist()], np.int64)
 
 
 def tree_messages(graph: Graph) -> dict[Link, int]:
@@ -209,7 +225,6 @@ def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
 
 
 ROUTES: dict[Route, Callable[[Graph], Mapping[Link, int]]] = {
-    "links": lambda graph: dict.fromkeys(graph.links, 1),
     "tree": tree_messages,
     "flood": flood_messages,
     "sum": sum_messages,

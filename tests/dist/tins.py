@@ -1,7 +1,5 @@
 """Two channels joined by nothing: what one sends lies in a tin, and the other hears what a test hands it."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from zocosmo.core.fields import Message
@@ -19,7 +17,7 @@ class Tin:
     """Stands for `Links` of one rank of two."""
 
     def __init__(self, rank):
-        self.job = SimpleNamespace(rank=rank, world=2)
+        self.rank = rank
         self.salts = {1 - rank: (SALTS[rank], SALTS[1 - rank])}
         self.sent, self.next = [], b""
 
@@ -27,7 +25,7 @@ class Tin:
         assert (edges, connect) == ([(0, 1)], True)
 
     def peers(self):
-        return [1 - self.job.rank]
+        return [1 - self.rank]
 
     def exchange(self, make, sizes, t):
         self.sent += [head + body for parts in make().values() for head, body in batched(parts, 2)]

@@ -129,7 +129,7 @@ def test_the_fingerprint_is_of_the_content():
         ("eta: [1e-2, 2e-2]", "label: x, eta: [1e-2, 2e-2]", "study.yaml:5: two entries are called 'x'"),
         ("{kind: ring, n: 4}", "{kind: ring, n: 4}, {kind: ring, n: 4}", "study.yaml:2: two entries"),
         ("mu: 1.0e-3}", "mu: 1.0e-3, problem: {kind: rosenbrock}}", "study.yaml:4: a method may change"),
-        ("n: 4}", "n: 200000}", "study.yaml:2: n must be between 1 and 20000"),
+        ("n: 4}", "n: 200000}", "study.yaml:2: n must be between 1 and 100000"),
         ("d: 8", "d: 99999999999999999999", "study.yaml:1: "),
     ],
 )  # fmt: skip

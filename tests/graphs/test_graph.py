@@ -137,6 +137,7 @@ def test_impossible_graphs_are_refused(build, words):
 
 def test_every_named_graph_can_be_built():
     extra = {"erdos_renyi": {"p": 0.5}, "random_regular": {"degree": 3}, "small_world": {"k": 4, "p": 0.2}}
+    extra["rings"] = {"degree": 4}
     assert {name: GRAPHS[name](16, **extra.get(name, {})).n for name in GRAPHS} == dict.fromkeys(GRAPHS, 16)
 
 

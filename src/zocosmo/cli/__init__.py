@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 
 import zocosmo.cli.check  # each module registers its commands
+import zocosmo.cli.churn
 import zocosmo.cli.compare
 import zocosmo.cli.dist
 import zocosmo.cli.example
 import zocosmo.cli.finetune
 import zocosmo.cli.minimize
 import zocosmo.cli.model
+import zocosmo.cli.net
 import zocosmo.cli.parts
 import zocosmo.cli.payload
 import zocosmo.cli.plan

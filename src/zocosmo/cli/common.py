@@ -192,6 +192,7 @@ def graph_options(kind: str, *, p: float, degree: int, seed: Any) -> dict[str, A
     options: dict[str, dict[str, Any]] = {
         "erdos_renyi": {"p": p, "seed": seed},
         "random_regular": {"degree": degree, "seed": seed},
+        "rings": {"degree": degree, "seed": seed},
         "small_world": {"k": degree, "p": p, "seed": seed},
     }
     return options.get(kind, {})

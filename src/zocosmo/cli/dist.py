@@ -140,10 +140,13 @@ def _kept(run: Path) -> "StoredRun":
     from zocosmo.experiments.states import STATES, read_states
     from zocosmo.log import FORMATS
     from zocosmo.report.diff import StoredRun
+    from zocosmo.terms.book import LEDGER, read_ledger
 
     log = find_log(run)
     folder = run.parent if run.suffix in FORMATS else run
-    return StoredRun(str(run), log.rows, log.header, read_states(folder / STATES))
+    return StoredRun(
+        str(run), log.rows, log.header, read_states(folder / STATES), read_ledger(folder / LEDGER)
+    )
 
 
 @app.command("bench-link")

@@ -44,7 +44,7 @@ ResumeOption = Annotated[bool, option("Continue a study that was stopped.", "--r
 ReplaceOption = Annotated[bool, option("Start over, whatever the folder holds.", "--replace")]
 JsonOption = Annotated[bool, option("Print JSON instead of text.", "--json")]
 ProbabilityOption = Annotated[float, option("Probability of an edge, or of rewiring one.", "--p")]
-DegreeOption = Annotated[int, option("Degree in random_regular and small_world.")]
+DegreeOption = Annotated[int, option("Degree in random_regular, rings and small_world.")]
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ def run(
     processes: Annotated[int, option("Processes that share the batches.")] = 1,
     states: Annotated[bool, option("Keep the last states of all nodes in states.npz.", "--states")] = False,
     on: OnOption = None,
+    events: Annotated[Path | None, option("Replay the record of a network that ran this config.")] = None,
 ) -> None:
     """Run every trial of a config and write one log.
 
@@ -45,18 +46,26 @@ def run(
     """
 
     def work(executor: Executor | None) -> None:
-        _run(context, options, processes=processes, states=states, executor=executor)
+        _run(context, options, events, processes=processes, states=states, executor=executor)
 
     on_machines(context, on, work)
 
 
 def _run(
-    context: typer.Context, options: StudyOptions, *, processes: int, states: bool, executor: Executor | None
+    context: typer.Context,
+    options: StudyOptions,
+    events: Path | None,
+    *,
+    processes: int,
+    states: bool,
+    executor: Executor | None,
 ) -> None:
     from zocosmo.experiments.run import run_plan
     from zocosmo.log import logs_in
 
     plan = options.plan()
+    if events is not None:
+        plan = replay(plan, events)
     folder = options.folder(plan)
     finished = not options.replace and bool(logs_in(folder))
     with progress(plan) as tick:
@@ -80,6 +89,14 @@ def _run(
     if finished:
         say_finished(folder)
     print(where(folder, log, options.suffix))
+
+
+def replay(plan: "Plan", events: Path) -> "Plan":
+    """The plan with the events of a file."""
+    from zocosmo.experiments.events import with_events
+    from zocosmo.terms.events import read_events
+
+    return with_events(plan, read_events(events))
 
 
 def say_stopped(again: Sequence[str]) -> None:

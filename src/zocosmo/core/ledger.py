@@ -1,6 +1,7 @@
 """The ledger: bits by directed link and by kind. All bits are added up here."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,24 @@ class Ledger:
     524800
     """
 
-    def __init__(self, links: Sequence[Link], shape: tuple[int, ...] = ()) -> None:
-        self.links = tuple((int(i), int(j)) for i, j in links)
-        self._place = {link: k for k, link in enumerate(self.links)}
-        if len(self._place) != len(self.links):
-            raise InputError(f"a ledger lists each directed link once, got {len(self.links)} with repeats")
-        self.counts: Counts = np.zeros((*shape, len(self.links), len(Bits._fields)), np.int64)
+    def __init__(self, links: Sequence[Link] | Counts, shape: tuple[int, ...] = ()) -> None:
+        self.ends: Counts = np.array(links, np.int64).reshape(-1, 2)
+        if len(np.unique(self.ends @ (2**32, 1))) != len(self.ends):
+            raise InputError(f"a ledger lists each directed link once, got {len(self.ends)} with repeats")
+        self.counts: Counts = np.zeros((*shape, len(self.ends), len(Bits._fields)), np.int64)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """Sender and receiver of each link."""
+        return tuple((i, j) for i, j in self.ends.tolist())
+
+    @cached_property
+    def _place(self) -> dict[Link, int]:
+        return {link: k for k, link in enumerate(self.links)}
 
     def __repr__(self) -> str:
         total = self.network().total
-        return f"Ledger(links={len(self.links)}, shape={self.counts.shape[:-2]}, bits={total})"
+        return f"Ledger(links={len(self.ends)}, shape={self.counts.shape[:-2]}, bits={total})"
 
     def charge(self, messages: int | NDArray[Any], bits: Bits) -> None:
         """Add `bits` for each message; `messages` counts them by link and broadcasts to (…, links)."""
@@ -56,7 +65,7 @@ class Ledger:
 
     def sent_by(self, node: int) -> Bits:
         """What a node sent, over all its links, all runs together."""
-        return _as_bits(self.counts[..., [k for k, (i, _) in enumerate(self.links) if i == node], :])
+        return _as_bits(self.counts[..., self.ends[:, 0] == node, :])
 
     def network(self) -> Bits:
         """What crossed the network, all runs together."""
@@ -65,14 +74,14 @@ class Ledger:
     def through(self, node: int) -> Counts:
         """Payload that a node received, and that it sent, shape (…, 2)."""
         payload = self.counts.sum(axis=-1) - self.counts[..., Bits._fields.index("framing")]
-        ends = [j == node for _, j in self.links], [i == node for i, _ in self.links]
-        return np.stack([payload[..., which].sum(axis=-1) for which in ends], axis=-1)
+        received, sent = self.ends[:, 1] == node, self.ends[:, 0] == node
+        return np.stack([payload[..., which].sum(axis=-1) for which in (received, sent)], axis=-1)
 
     def by_node(self, n: int) -> Counts:
         """Bits sent by each node and kind, shape (…, n, kinds)."""
         by_link = np.moveaxis(self.counts, -2, 0)
         out = np.zeros((n, *by_link.shape[1:]), np.int64)
-        np.add.at(out, [sender for sender, _ in self.links], by_link)
+        np.add.at(out, self.ends[:, 0], by_link)
         return np.moveaxis(out, 0, -2)
 
     def _at(self, sender: int, receiver: int) -> int:

@@ -15,11 +15,12 @@ Words = NDArray[np.uint64]
 class Noise:
     """The public dither and check factors of messages, each drawn once for all runs that share a tape."""
 
-    def __init__(self, tape: Tape, n: int) -> None:
+    def __init__(self, tape: Tape, n: int, ids: Index | None = None) -> None:
         keys = tape.keys.reshape(-1, tape.keys.shape[-1])
         distinct, which = np.unique(keys, axis=0, return_inverse=True)
         self.n, self._tape = n, Tape.of_keys(distinct)
         self._which = which.reshape(-1)  # the tape of each run
+        self._ids = np.arange(n) if ids is None else ids  # of nodes, in draws
         self._round = -1
         self._dither = np.empty((0, 0))
         self._drawn = np.zeros(0, bool)
@@ -36,7 +37,8 @@ class Noise:
         at = self._which[rows // self.n] * self.n + rows % self.n
         new = np.unique(at[~self._drawn[at]])
         if new.size:
-            self._dither[new] = dither(self._tape[new // self.n], "dither", t, new % self.n, size=q)
+            tapes, senders = self._tape[new // self.n], self._ids[new % self.n]
+            self._dither[new] = dither(tapes, "dither", t, senders, size=q)
             self._drawn[new] = True
         r: Values = self._dither[at]
         return r

@@ -31,11 +31,12 @@ class Envelope(NamedTuple):
     noise: Noise | None = None  # of wires that keep a memory of each link, with what the sender chose:
     exponent: Index | None = None  # (rows,) of the step Δ = 2^e of its messages
     wide: NDArray[np.bool_] | None = None  # (rows,) which of them have a second part
+    ids: Index | None = None  # of nodes, in draws; None: their numbers
 
     @property
     def sender(self) -> Index:
-        """Who wrote each message."""
-        return self.rows % self.n
+        """Who wrote each message, as draws name it."""
+        return self.rows % self.n if self.ids is None else self.ids[self.rows % self.n]
 
     def drawn(self, q: int) -> tuple[Values, Values]:
         """The dither and the check factors of each message, (rows, q)."""

@@ -1,16 +1,20 @@
-"""The runtime: nodes in processes of their own over torch.distributed, equal to the simulator bit for bit."""
+"""The runtime: nodes in processes of their own, equal to the simulator bit for bit.
 
-import os as _os
+What needs torch imports it through `dist.torched`; channels, frames and seals do without.
+"""
 
-from zocosmo.extras import missing as _missing
+import typing as _typing
 
-_os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch prints stacks where our errors are one line
-
-try:
-    import torch.distributed as _  # noqa: F401
-except ModuleNotFoundError:
-    raise _missing("the runtime", "torch") from None
-
-from zocosmo.dist.peer import Peer
+if _typing.TYPE_CHECKING:
+    from zocosmo.dist.peer import Peer
 
 __all__ = ["Peer"]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """`Peer` is imported when first asked for: it brings torch with it."""
+    if name == "Peer":
+        from zocosmo.dist.peer import Peer
+
+        return Peer
+    raise AttributeError(f"module 'zocosmo.dist' has no attribute {name!r}")

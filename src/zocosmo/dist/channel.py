@@ -14,6 +14,7 @@ from zocosmo.core.support import Support
 from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Letters
 from zocosmo.dist.framed import Awaited, FramedChannel, Link, Sent
+from zocosmo.dist.interface import Swapping
 from zocosmo.dist.sums import sums_up, total_down
 from zocosmo.dist.tree import Tree
 from zocosmo.errors import SupportMismatch
@@ -51,6 +52,9 @@ class TorchChannel(FramedChannel):
     def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         if len(self._at) == 1 and self.coarse is None:  # nearly always
             return self._swap_one(letters, int(partners[0]), u)
+        return self._swap_all(letters, partners, u)
+
+    def _swap_all(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         links = list(zip(partners.tolist(), self.nodes.tolist(), strict=True))
         crossing = sorted(link for j, i in links if j not in self._at for link in ((i, j), (j, i)))
         return self._pick(letters, self._carry(letters, crossing, self._rows(u)), links)
@@ -59,8 +63,8 @@ class TorchChannel(FramedChannel):
         (i,) = self._at
         if i == j:
             return letters
-        if self._is_lean and letters.scale is None:
-            values = self._swap_values(letters.values[0], i, j)
+        if self._lean is not None and letters.scale is None:
+            values = self._swap_values(self._lean, letters.values[0], i, j)
             if values is not None:
                 return Letters(values)
         size, peer, value, link = letters.values.shape[-1], self._host[j], self.value, (i, j)
@@ -75,7 +79,7 @@ class TorchChannel(FramedChannel):
         message = self._accept(got[peer], Awaited((j, i), j, size, index), peer, value)
         return Letters(message.values[None]) if bare else self._letter(message)
 
-    def _swap_values(self, values: Values, i: int, j: int) -> Values | None:
+    def _swap_values(self, lean: Swapping, values: Values, i: int, j: int) -> Values | None:
         """`_swap_one` where messages are values and nothing else; None if they are not."""
         peer, t, size = self._host[j], self.t, values.size
         line = self._lines[peer]
@@ -88,7 +92,7 @@ class TorchChannel(FramedChannel):
         length = len(parts[0]) + len(parts[1])  # of both messages: one type, one size
         self.crossed[i, j] = self.crossed.get((i, j), 0) + length
         self.messages += 1
-        data = self.links.swap(peer, parts, length, t)
+        data = lean.swap(peer, parts, length, t)
         read = theirs.read(data, t, line.received, line.opening)
         if read is None:  # which error it is
             return self._accept(data, Awaited((j, i), j, size), peer, self.value).values[None]
@@ -215,7 +219,8 @@ class TorchChannel(FramedChannel):
             for link, i, message in sent
             if letters.rest is not None and is_wide(self.wire.unpack_scale(message.scale))
         ]
-        due = [each for each in expected if is_wide(self.wire.unpack_scale(got[each.link].scale))]
+        came = [each for each in expected if each.link in got]
+        due = [each for each in came if is_wide(self.wire.unpack_scale(got[each.link].scale))]
         if more or due:
             for link, rest in self._exchange(more, due, value=value).items():
                 got[link].rest = rest.values

@@ -11,11 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.rendezvous import Job
 from zocosmo.errors import PeerLost
 from zocosmo.files import say
+
+if TYPE_CHECKING:
+    from zocosmo.dist.links import Links
 
 POLL = 0.1  # seconds between polls of the store
 STILL = 3.0  # seconds without a heartbeat after which a peer without a connection is lost
@@ -26,7 +30,8 @@ class Company:
 
     def __init__(self, job: Job, channel: TorchChannel, incarnation: int, starts: Sequence[int] = ()) -> None:
         self.job, self.channel, self.incarnation = job, channel, incarnation
-        self.peers = channel.links.peers()
+        self.links = cast("Links", channel.links)
+        self.peers = self.links.peers()
         self._job = replace(job, store=job.store.clone())  # the main thread may be blocked in the other store
         self._seen = {peer: self._current(peer) for peer in self.peers}  # latest known incarnations
         self._connected = {peer: None if incarnation or self._seen[peer] else 0 for peer in self.peers}
@@ -97,12 +102,12 @@ class Company:
         store.set(f"meet/{pair}/{self.job.rank}", "")
         since = time.monotonic()
         while not store.check([f"meet/{pair}/{peer}"]):
-            late = time.monotonic() - since > self.channel.links.deadline.seconds
+            late = time.monotonic() - since > self.links.deadline.seconds
             if late or self._is_still(peer, seen):
                 return False
             time.sleep(POLL / 10)
         try:
-            self.channel.links.connect(peer, pair)
+            self.links.connect(peer, pair)
         except PeerLost:
             return False
         return True
@@ -125,7 +130,7 @@ class Company:
         say(f"rank {self.job.rank}: rank {peer} is lost in round {self._round}; pairs with it idle")
         self.tell("lost", peer, max(self._round, 0))
         self._lost.add((peer, gone))
-        self.channel.links.drop(peer)
+        self.links.drop(peer)
         self.job.store.set(f"lost/{peer}/{gone}", str(self.job.rank))
 
     def close(self) -> None:

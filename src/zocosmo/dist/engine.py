@@ -1,5 +1,6 @@
 """The nodes of a run in this process, advanced by the same driver as in the simulator."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from zocosmo.core.payload import Bits
 from zocosmo.core.price import WRITTEN
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.errors import InputError
-from zocosmo.methods.base import Method
+from zocosmo.methods.base import Method, World
 from zocosmo.oracle import Measured
 from zocosmo.rounds.checkpoint import Bill, Checkpoint
 from zocosmo.rounds.draws import DrawAhead
@@ -39,12 +40,20 @@ class Host(MeasuredRounds):
     channel: TorchChannel
 
     def __init__(
-        self, run: Run, channel: TorchChannel, *, bound: float = 1e12, guard: Guard | None = None
+        self,
+        run: Run,
+        channel: TorchChannel,
+        *,
+        bound: float = 1e12,
+        guard: Guard | None = None,
+        world: World | None = None,
+        shares: Sequence[int] | None = None,
     ) -> None:
-        world = run.world_at(channel.nodes)
+        """`world` and `shares` are those of a term where members change: what nodes here draw and lose."""
+        world = run.world_at(channel.nodes) if world is None else world
         run.method.check(world)
         run.problem.admit(run.method)
-        problem = stack([run.problem.at(channel.nodes.tolist())])
+        problem = stack([run.problem.at(channel.nodes.tolist() if shares is None else list(shares))])
         at_once = 1 if problem.asynchronous else None
         draws = DrawAhead(run.method, [world], [run.seed], channel.dtype, at_once=at_once)
         stages = run.method.stages(world)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,11 +14,13 @@ from zocosmo.core.message import CODECS, Codec
 from zocosmo.core.support import MAX_D
 from zocosmo.core.tape import Tape
 from zocosmo.core.values import F64, ValueType
+from zocosmo.dist.interface import Carrying
 from zocosmo.dist.line import Line
-from zocosmo.dist.links import Links
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
-from zocosmo.errors import InputError, NonFiniteMessage, SupportMismatch
+from zocosmo.errors import InputError, NonFiniteMessage, PeerLost, SupportMismatch
+
+ABSENT = "it did not come"  # why a message is missed
 
 Link = tuple[int, int]
 
@@ -52,7 +54,7 @@ class FramedChannel(Channel):
     def __init__(
         self,
         place: Place,
-        links: Links,
+        links: Carrying,
         *,
         d: int,
         wire: str,
@@ -62,16 +64,14 @@ class FramedChannel(Channel):
         tape: Tape | None = None,
         key: bytes | None = None,
         connect: bool = True,
+        repair: bool = False,
+        ids: Index | None = None,
     ) -> None:
-        self.place, self.links, self.session, self.codec, self.rank = (
-            place,
-            links,
-            session,
-            codec,
-            links.job.rank,
-        )
+        self.place, self.links, self.session, self.codec = place, links, session, codec
+        self.rank = links.rank
         nodes = place.parts[self.rank]
-        super().__init__([place.graph], d=d, wire=wire, codecs=[codec], dtype=dtype, nodes=nodes, tape=tape)
+        about: dict[str, Any] = {"wire": wire, "codecs": [codec], "dtype": dtype, "tape": tape}
+        super().__init__([place.graph], d=d, nodes=nodes, repair=repair, ids=ids, **about)
         self.value: ValueType = self.wire.crosses_as(self.dtype)
         self.crossed: dict[Link, int] = {}  # bytes sent to other processes
         self.messages = 0  # sent to other processes
@@ -83,7 +83,7 @@ class FramedChannel(Channel):
         self._plain: dict[tuple[int, int, int, str, int], PlainFrames | None] = {}
         self._within = d  # what the coordinates of messages are chosen from
         self._hop = place.hop(self.rank)
-        self._is_lean = isinstance(links, Links) and links.is_lean  # other links have `exchange` only
+        self._lean = links.lean
         if key is not None:
             self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
         links.open(place.edges, connect=connect)
@@ -134,12 +134,25 @@ class FramedChannel(Channel):
         read, out = dict.fromkeys(got, 0), {}
         for each, size in zip(expected, sizes, strict=True):
             peer = self._host[each.link[0]]
+            if peer not in got:
+                self._missed(each.link, ABSENT)
+                continue
             data = got[peer][read[peer] : read[peer] + size]
             read[peer] += size
-            out[(each.origin, each.origin) if by_origin else each.link] = self._accept(
-                data, each, peer, value
-            )
+            message = self._received(data, each, peer, value)
+            if message is not None:
+                out[(each.origin, each.origin) if by_origin else each.link] = message
         return out
+
+    def _missed(self, link: Link, why: str) -> None:
+        """A message is not there; links that leave none out never come here."""
+        raise PeerLost(f"round {self.t} needs the message of node {link[0]}: {why}", t=self.t)
+
+    def _received(
+        self, data: bytes | memoryview, each: Awaited, peer: int, value: ValueType
+    ) -> Message | None:
+        """The awaited message; None where a channel can do without it."""
+        return self._accept(data, each, peer, value)
 
     def _frame(self, link: Link, origin: int, message: Message, value: ValueType) -> tuple[bytes, bytes]:
         """A message as it crosses a link, with its bytes counted."""

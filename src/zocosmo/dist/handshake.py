@@ -6,15 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zocosmo._version import __version__
-from zocosmo.core.manifest import Difference, Manifest, Scalar
-from zocosmo.core.tape import Seed, Tape
-from zocosmo.core.wires import WIRES
+from zocosmo.core.manifest import Difference, Manifest
+from zocosmo.core.tape import Seed
 from zocosmo.dist.job import Job, decoded, of_the_store
 from zocosmo.dist.seal import fresh_salt, open_blob, seal_blob
 from zocosmo.errors import InputError, ManifestMismatch, MessageError, ZocosmoError
-from zocosmo.log import source_hash
-from zocosmo.methods.base import World
 
 REMEDY = "start all ranks with the same settings"
 REFUSALS: dict[str, type[ZocosmoError]] = {"mismatch": ManifestMismatch, "damage": MessageError}
@@ -117,31 +113,3 @@ def common_salt(job: Job) -> bytes:
     if not re.fullmatch(rb"[0-9a-f]{64}", found):
         raise MessageError("the salt of the commitments in the store is damaged; start all ranks again")
     return bytes.fromhex(found.decode())
-
-
-def make_manifest(
-    world: World,
-    seed: Seed,
-    *,
-    wire: str,
-    dtype: str,
-    sealed: bool,
-    parameters: Mapping[str, Scalar],
-    salt: bytes = b"",
-    **fields: Any,
-) -> Manifest:
-    """What all processes must agree on about a session; `fields` are method, q and codec.
-
-    A `salt` hardens the commitment to the seed.
-    """
-    code = f"{__version__} {source_hash()[:16]}"
-    return Manifest(
-        seed_commitment=Tape(seed).commitment(salt),
-        d=world.d,
-        n=world.graph.n,
-        edges=world.graph.edges,
-        schedule=world.schedule_name,
-        value=WIRES[wire].crosses_as(dtype).name,
-        parameters={**parameters, "dtype": dtype, "wire": wire, "code": code, "sealed": sealed},
-        **fields,
-    )

@@ -14,12 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-import torch.distributed
-
+from zocosmo.dist.torched import c10d
 from zocosmo.errors import InputError, ManifestMismatch, MessageError, PeerLost, ZocosmoError
 from zocosmo.files import say
-
-c10d: Any = torch.distributed
 
 JOIN = 120.0  # seconds for all processes to join
 NOTICE = 10.0  # seconds between messages about waiting

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-import torch
-import torch.distributed
-
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.rendezvous import NOTICE, Job
 from zocosmo.dist.seal import fresh_salt
+from zocosmo.dist.torched import c10d, torch
 from zocosmo.errors import InputError, PeerLost, check_known
 from zocosmo.files import say
 from zocosmo.graphs.colouring import edge_colours
-
-c10d: Any = torch.distributed  # much of what we use is untyped
 
 BACKENDS = ("gloo", "nccl", "mpi")
 
@@ -105,6 +101,10 @@ class Links:
             threading.Thread(target=self._notice, daemon=True).start()
 
     @property
+    def rank(self) -> int:
+        return self.job.rank
+
+    @property
     def waits_for(self) -> tuple[int, float]:
         """The peer that this process waits for now, −1 if none, and since when; for other threads."""
         return self._waiting.peer, self._waiting.since
@@ -179,9 +179,8 @@ class Links:
         return got
 
     @property
-    def is_lean(self) -> bool:
-        """Whether `swap` may be used."""
-        return self.backend == "gloo"
+    def lean(self) -> "Links | None":
+        return self if self.backend == "gloo" else None
 
     def swap(self, peer: int, parts: Sequence[bytes], size: int, t: int) -> memoryview:
         """`exchange` with one peer of a message that is ready: what a round of pairs does, in few steps."""
@@ -202,6 +201,7 @@ class Links:
         finally:
             waiting.peer = -1
         self.waited += elapsed
+        self.waited_for[peer] = self.waited_for.get(peer, 0.0) + elapsed
         return inbox.now.read()
 
     def _in_turn(

@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from zocosmo.core.ledger import Ledger
@@ -18,10 +17,12 @@ from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wires import check_wire
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.deadline import Deadline
-from zocosmo.dist.handshake import agree, common_salt, hand_out, make_manifest
+from zocosmo.dist.handshake import agree, common_salt, hand_out
 from zocosmo.dist.links import Links, check_backend
+from zocosmo.dist.manifests import make_manifest
 from zocosmo.dist.place import Place
 from zocosmo.dist.rendezvous import JOIN, Job, join
+from zocosmo.dist.torched import torch
 from zocosmo.errors import InputError, ZocosmoError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen

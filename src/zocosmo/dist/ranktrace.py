@@ -12,8 +12,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zocosmo.dist.engine import Host
-from zocosmo.dist.links import Links
 from zocosmo.dist.job import Job
+from zocosmo.dist.links import Links
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.traces import about_plan, pairs_of
 from zocosmo.methods.base import World

@@ -9,15 +9,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-import torch.distributed
-
 from zocosmo.dist.job import JOIN as JOIN
 from zocosmo.dist.job import NOTICE as NOTICE
 from zocosmo.dist.job import Job as Job
 from zocosmo.dist.lifeline import hold_on
+from zocosmo.dist.torched import c10d
 from zocosmo.errors import InputError, PeerLost
-
-c10d: Any = torch.distributed
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from zocosmo.core.payload import Bits
@@ -126,6 +127,11 @@ def _blob_cipher(key: bytes, label: bytes, salt: Bytes) -> ChaCha20Poly1305:
     return ChaCha20Poly1305(_derive(key, _PERSON_BLOB, label + salt))
 
 
+def shared_key(secret: bytes, public: bytes) -> bytes:
+    """What two members have in common, each from its own secret and the other's public key: X25519."""
+    return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
+
+
 def fresh_salt() -> bytes:
     """Not from a tape: two starts with the same seed must have different salts."""
     return secrets.token_bytes(SALT_BYTES)
@@ -145,12 +151,24 @@ def make_key(path: Path | str) -> None:
 
 def read_key(path: Path | str) -> bytes:
     """The pre-shared key, 32 bytes or 64 hex digits, from a file that only its owner can access."""
+    text = read_private(path, 80)
+    if len(text) == _KEY_BYTES:
+        return text
+    if _HEX.fullmatch(text):
+        return bytes.fromhex(text.decode())
+    raise InputError(
+        f"key file {path} of {Path(path).stat().st_size} bytes is neither {_KEY_BYTES} bytes "
+        f"nor {2 * _KEY_BYTES} hex digits; make one: {_MAKE}"
+    )
+
+
+def read_private(path: Path | str, most: int = 4096) -> bytes:
+    """The first `most` bytes of a file that only its owner can access."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer must not block
         try:
-            info = os.fstat(handle)  # of the open file, not of a path that could be swapped
-            _check_private(path, info)
-            text = os.read(handle, 80)
+            _check_private(path, os.fstat(handle))  # of the open file, not of a path that could be swapped
+            return os.read(handle, most)
         finally:
             os.close(handle)
     except OSError as error:
@@ -158,14 +176,6 @@ def read_key(path: Path | str) -> bytes:
             f"key file {path} cannot be read: {error.strerror}; "
             f"copy it from another host, or make one: {_MAKE}"
         ) from None
-    if len(text) == _KEY_BYTES:
-        return text
-    if _HEX.fullmatch(text):
-        return bytes.fromhex(text.decode())
-    raise InputError(
-        f"key file {path} of {info.st_size} bytes is neither {_KEY_BYTES} bytes "
-        f"nor {2 * _KEY_BYTES} hex digits; make one: {_MAKE}"
-    )
 
 
 def _check_private(path: Path | str, info: os.stat_result) -> None:

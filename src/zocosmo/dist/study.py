@@ -19,9 +19,10 @@ from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.checkpoints import Checkpoints, Position
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.engine import Host, Values, check_peers
-from zocosmo.dist.handshake import agree, common_salt, make_manifest
+from zocosmo.dist.handshake import agree, common_salt
 from zocosmo.dist.job import Job, decoded
 from zocosmo.dist.links import Links
+from zocosmo.dist.manifests import manifest_of
 from zocosmo.dist.place import Place
 from zocosmo.dist.ranklog import RankLog, merge
 from zocosmo.dist.ranktrace import RankTrace
@@ -271,25 +272,6 @@ def as_position(given: Any) -> Position:
 
 def manifest(plan: Plan, trial: Trial, options: Options, salt: bytes = b"") -> Manifest:
     """What all processes must agree on about a trial."""
-    run, method = trial.run(), trial.method
-    apart = ("q", "codec", "decay", "wire", *method.unstated)
-    settings = {k: value for k, value in method.settings.items() if k not in apart}
-    decay = {f"decay.{k}": v for k, v in {"kind": method.decay.kind, **vars(method.decay)}.items()}
-    problem = {f"problem.{k}": v for k, v in trial.problem if (k, v) != ("rows", None)}
-    rest: dict[str, Any] = {
-        "trial": trial.number,
-        "rounds": plan.rounds,
-        "log_every": plan.log_every,
-        **({"checkpoints": " ".join(map(str, plan.checkpoints))} if plan.checkpoints else {}),
-        **({f"guard.{k}": v for k, v in vars(plan.guard).items()} if plan.guard else {}),
-        **({"lost": str(plan.config["lost"])} if plan.lost else {}),
-        "on_lost_peer": options.on_lost_peer,
-        "checkpoint_every": options.checkpoint_every or plan.log_every,
-        "diverged_above": min(plan.diverged_above, 1e308),
-    }
-    fields = {"q": method.settings.get("q", run.problem.d), "method": method.kind, "codec": method.codec}
-    wire = method.wire_for(plan.wire, plan.dtype)
-    about: dict[str, Any] = {"wire": wire, "dtype": plan.dtype, "sealed": options.key is not None}
-    about["salt"] = salt
-    parameters = {**settings, **decay, **problem, **rest}
-    return make_manifest(run.world, trial.seed, parameters=parameters, **about, **fields)
+    every = options.checkpoint_every or plan.log_every
+    lost = {"on_lost_peer": options.on_lost_peer, "checkpoint_every": every}
+    return manifest_of(plan, trial, sealed=options.key is not None, salt=salt, **lost)

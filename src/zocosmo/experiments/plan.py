@@ -31,10 +31,11 @@ from zocosmo.problems import PROBLEMS
 from zocosmo.problems.subspace import in_subspace
 from zocosmo.rounds.guard import Guard
 from zocosmo.sim.engine import Run
+from zocosmo.terms.events import Record
 from zocosmo.traffic import Link
 
 MOST_SEEDS = 100_000  # in one range
-MOST_NODES = 20_000
+MOST_NODES = 100_000
 LARGE, MOST_BUILT = 2**16, 4096  # problems with more numbers in their states are not cached; cache size
 
 OWN_GRAPHS = Table({**GRAPHS, "edges": by_edges}, GRAPHS.group, GRAPHS.check)
@@ -106,6 +107,7 @@ class Plan:
     on_lost_peer: str  # for the runtime; the simulator ignores it
     lost: Mapping[int, Sequence[Link]]  # by round: messages, sender and receiver, that do not arrive
     config: Mapping[str, Any]  # resolved: what goes into the header of the log
+    record: Record | None = None  # of a network that ran this plan, to be replayed
 
     @property
     def fingerprint(self) -> str:

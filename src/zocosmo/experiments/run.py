@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from zocosmo.errors import InputError
 from zocosmo.experiments.cluster import in_executor
+from zocosmo.experiments.events import living_columns, living_simulation, write_bill
 from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
@@ -25,7 +26,8 @@ from zocosmo.experiments.traces import BatchTrace, about_plan
 from zocosmo.experiments.until import Until
 from zocosmo.log import Log, make_header
 from zocosmo.rounds.checkpoint import ENDS, Checkpoint
-from zocosmo.sim.engine import Simulation, method_key, problem_key
+from zocosmo.sim.engine import Run, Simulation, method_key, problem_key
+from zocosmo.sim.living import LivingSimulation
 from zocosmo.trace import TraceFile, traced
 
 if TYPE_CHECKING:
@@ -70,8 +72,10 @@ def run_plan(
     With `states` the last states of all nodes are kept beside the log, in states.npz. `watch` is called at
     every checkpoint before a snapshot can hold it: what it writes is there when a stopped study goes on.
     With an `executor` its workers run the batches, wherever they are, and the log has the same bytes.
+    A plan with a record is replayed: the states are kept, and a ledger by link, in ledger.csv.
     With the name of a `job`, `out` has a trace for `zocosmo watch`.
     """
+    states = states or plan.record is not None
     if watch is not None and (processes > 1 or executor is not None):
         where = "an executor" if executor is not None else f"processes = {processes}"
         raise InputError(f"only one process can be watched, got {where}")
@@ -97,6 +101,7 @@ def run_plan(
             found: Columns = {}
             for part in columns:
                 found |= {name: part.pop(name) for name in list(part) if name.startswith("trial-")}
+            write_bill(out, found)
             if states:
                 write_states(kept, found)
             log = Log(make_frame(plan, columns), header)
@@ -161,15 +166,7 @@ def run_batch(
     half = None if part is None else part.load("half")
     paths = {path: k for k, path in enumerate(dict.fromkeys(trial.path for trial in trials))}
     first = {trial.path: trial for trial in reversed(trials)}
-    sim = Simulation(
-        [first[path].run() for path in paths],
-        codecs=[trial.method.codec for trial in trials],
-        wire=plan.wire,
-        lost=plan.lost,
-        dtype=plan.dtype,
-        bound=plan.diverged_above,
-        guard=plan.guard,
-    )
+    sim = _simulation(plan, trials, [first[path].run() for path in paths])
     rows = LogRows(trials, [paths[trial.path] for trial in trials], sim.problem.n, plan.until)
     tracing = BatchTrace(trace, number, trials, sim)
 
@@ -200,6 +197,8 @@ def run_batch(
     if states:
         last = sim.states()
         columns |= {state_name(trial): last[paths[trial.path]] for trial in trials}
+        if isinstance(sim, LivingSimulation):
+            columns |= living_columns(sim, state_name(trials[0]))
     if part is not None:
         part.save("done", columns)
         part.drop("half")
@@ -211,6 +210,20 @@ def sent_by_a_node(sim: Simulation) -> float:
     ledgers = (sim.channel.ledger(codec) for codec in sim.channel.codecs)
     spent = (ledger.counts.sum(axis=-2)[..., : len(KINDS) - 1].sum(axis=-1) for ledger in ledgers)
     return max(float(bits.max(initial=0)) for bits in spent) / sim.problem.n
+
+
+def _simulation(plan: Plan, trials: Sequence[Trial], runs: Sequence[Run]) -> Simulation:
+    if plan.record is not None:
+        return living_simulation(plan, trials)
+    return Simulation(
+        runs,
+        codecs=[trial.method.codec for trial in trials],
+        wire=plan.wire,
+        lost=plan.lost,
+        dtype=plan.dtype,
+        bound=plan.diverged_above,
+        guard=plan.guard,
+    )
 
 
 def state_name(trial: Trial) -> str:

@@ -42,6 +42,17 @@ class Graph:
         return cls(check_whole("n", n), tuple(sorted({(min(pair), max(pair)) for pair in pairs})), name)
 
     @classmethod
+    def connected(cls, n: int, ends: NDArray[np.int64], name: str) -> "Graph":
+        """From pairs (…, 2) that are known to connect n nodes, in any order and direction: large graphs are
+        made without looking at each edge."""
+        pairs = np.sort(ends.reshape(-1, 2), axis=-1)
+        ends = np.stack(np.divmod(np.unique(pairs[:, 0] * n + pairs[:, 1]), n), axis=-1)
+        graph = cls.__new__(cls)
+        edges = tuple(zip(ends[:, 0].tolist(), ends[:, 1].tolist(), strict=True))
+        vars(graph).update(n=n, edges=edges, name=name, ends=ends)
+        return graph
+
+    @classmethod
     def from_networkx(cls, graph: "nx.Graph", name: str = "edges") -> "Graph":
         """Nodes are numbered in sorted order or, if they cannot be sorted, in the order of networkx."""
         if graph.is_directed():
@@ -93,11 +104,22 @@ class Graph:
     @property
     def links(self) -> tuple[Edge, ...]:
         """Directed edges (sender, receiver) in lexicographic order."""
-        return tuple((i, j) for i, peers in enumerate(self.neighbours) for j in peers)
+        return tuple((i, j) for i, j in self.link_ends.tolist())
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        return np.array([len(peers) for peers in self.neighbours])
+        return np.bincount(self.ends.reshape(-1), minlength=self.n)
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """The edges as an array (edges, 2)."""
+        return np.array(self.edges, np.int64).reshape(-1, 2)
+
+    @cached_property
+    def link_ends(self) -> NDArray[np.int64]:
+        """The links as an array (links, 2)."""
+        both = np.concatenate([self.ends, self.ends[:, ::-1]])
+        return both[np.lexsort((both[:, 1], both[:, 0]))]
 
     def to_networkx(self) -> "nx.Graph":
         import networkx as nx
@@ -130,7 +152,8 @@ def ring(n: int) -> Graph:
     ((0, 1), (0, 3), (1, 2), (2, 3))
     """
     _at_least(2, n, "ring")
-    return Graph.of(n, ((i, (i + 1) % n) for i in range(n)), "ring")
+    nodes = np.arange(check_whole("n", n))
+    return Graph.connected(int(n), np.stack([nodes, (nodes + 1) % n], axis=-1), "ring")
 
 
 def path(n: int) -> Graph:
@@ -200,6 +223,28 @@ def random_regular(n: int, degree: int, seed: Seed = 0) -> Graph:
         )
     draw = _seeded(partial(nx.random_regular_graph, degree, n))
     return _connected(n, "random_regular", seed, draw, f"degree {degree}")
+
+
+def rings(n: int, degree: int, seed: Seed = 0) -> Graph:
+    """degree / 2 rings, each through all nodes in a random order: connected, and a good expander.
+
+    Edges that two rings share count once, so a few nodes may have a lower degree.
+    """
+    return rings_among(np.arange(check_whole("n", n, 1)), degree, seed)
+
+
+def rings_among(ids: NDArray[np.int64], degree: int, seed: Seed = 0) -> Graph:
+    """`rings` of some members, by their ids: node k is ids[k]. Who joins or leaves changes few edges.
+
+    Ring r goes through the members in ascending order of the first word of stream("rings", r, id).
+    """
+    n = len(ids)
+    _at_least(2, n, "rings")
+    if check_whole("degree", degree, 2) % 2:
+        raise GraphError(f"rings give every node an even degree, got degree = {degree}")
+    words = Tape(seed).coins("rings", np.arange(degree // 2)[:, None], ids).words(1)[..., 0]
+    order = np.argsort(words, axis=-1, kind="stable")
+    return Graph.connected(n, np.stack([order, np.roll(order, -1, axis=-1)], axis=-1), "rings")
 
 
 def small_world(n: int, k: int, p: float, seed: Seed = 0) -> Graph:
@@ -300,6 +345,7 @@ GRAPHS: Table[Callable[..., Graph]] = Table(
         "hypercube": hypercube,
         "erdos_renyi": erdos_renyi,
         "random_regular": random_regular,
+        "rings": rings,
         "small_world": small_world,
     },
     "zocosmo.graphs",

@@ -17,6 +17,7 @@ from zocosmo.errors import GraphError, InputError, check_whole
 from zocosmo.graphs.colouring import edge_colours
 from zocosmo.graphs.graph import Edge, Graph, edge_laplacian, ring
 
+MOST_IN_TURN = 64  # edges for each of many matchings; beyond, each is found in passes over all its edges
 MAX_EXACT_NODES = 16  # for the exact law of maximal matchings, which enumerates sets of free nodes
 
 Partners = NDArray[np.int64]
@@ -135,11 +136,13 @@ class Maximal:
         self.graph = graph
 
     def partners(self, tape: Tape, t: Ids) -> Partners:
-        coins, edges = tape.coins("matching", t), np.array(self.graph.edges, np.int64).reshape(-1, 2)
+        coins, edges = tape.coins("matching", t), self.graph.ends
         return coins.by_block(BLOCK_WORDS // max(1, len(edges)), lambda block: self._greedy(block, edges))
 
     def _greedy(self, coins: Coins, edges: NDArray[np.int64]) -> Partners:
         order, row = coins.permutation(len(edges)), np.arange(coins.shape[0])
+        if len(edges) > MOST_IN_TURN * len(row):
+            return np.stack([_by_rank(self.graph.n, edges[each]) for each in order])
         out = np.tile(np.arange(self.graph.n), (len(row), 1))
         free = np.ones(out.shape, bool)
         for k in range(len(edges)):
@@ -169,6 +172,25 @@ class Maximal:
                     below[free & ~ends[k]] += chance / len(open_edges)
             level = below
         return law
+
+
+def _by_rank(n: int, edges: NDArray[np.int64]) -> Partners:
+    """The greedy matching of edges in their order, found in a few passes over all of them.
+
+    An edge that comes first among those left at both of its ends is in the matching: nothing that is taken
+    before it can touch it.
+    """
+    out, left = np.arange(n), edges
+    while len(left):
+        (i, j), rank = left.T, np.arange(len(left))
+        first = np.full(n, len(left))
+        np.minimum.at(first, i, rank)
+        np.minimum.at(first, j, rank)
+        take = (first[i] == rank) & (first[j] == rank)
+        out[i[take]], out[j[take]] = j[take], i[take]
+        free = out == np.arange(n)
+        left = left[free[i] & free[j]]
+    return out
 
 
 class RoundRobin:

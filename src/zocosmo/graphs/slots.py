@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.graphs.graph import Graph
-from zocosmo.graphs.weights import metropolis
+from zocosmo.graphs.weights import metropolis, place_in_row
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -38,13 +38,12 @@ def slots(graphs: Sequence[Graph], dtype: np.dtype[Any], peers_only: bool) -> It
 
 def _heard(graph: Graph, peers_only: bool) -> list[tuple[Values, ...]]:
     """By position k: the nodes that hear a k-th, that k-th, and its weight."""
-    weights = metropolis(graph)
-    by_edge = dict(zip(graph.edges, weights.edge.tolist(), strict=True))
-    columns: list[list[tuple[int, int, float]]] = []
-    for i, peers in enumerate(graph.neighbours):
-        for k, j in enumerate(peers if peers_only else sorted((i, *peers))):
-            if k == len(columns):
-                columns.append([])
-            weight = float(weights.own[i]) if i == j else by_edge[min(i, j), max(i, j)]
-            columns[k].append((i, j, weight))
-    return [tuple(map(np.array, zip(*column, strict=True))) for column in columns]
+    weights, (i, j), degrees = metropolis(graph), graph.link_ends.T, graph.degrees
+    weight = 1.0 / (1 + np.maximum(degrees[i], degrees[j]))
+    if not peers_only:
+        nodes = np.arange(graph.n)
+        i, j, weight = (np.concatenate(two) for two in ((i, nodes), (j, nodes), (weight, weights.own)))
+        order = np.lexsort((j, i))
+        i, j, weight = i[order], j[order], weight[order]
+    k = place_in_row(i, graph.n)
+    return [(i[k == p], j[k == p], weight[k == p]) for p in range(int(k.max(initial=-1)) + 1)]

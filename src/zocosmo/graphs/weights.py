@@ -35,14 +35,18 @@ def metropolis(graph: Graph) -> Weights:
     [[0.667, 0.333, 0.0], [0.333, 0.333, 0.333], [0.0, 0.333, 0.667]]
     """
     degrees = graph.degrees
-    pairs = np.array(graph.edges, np.int64).reshape(-1, 2)
-    edge = 1.0 / (1 + degrees[pairs].max(axis=1, initial=0))
-    by_edge = dict(zip(graph.edges, edge.tolist(), strict=True))
-    own = np.ones(graph.n)
-    for i, peers in enumerate(graph.neighbours):
-        for j in peers:
-            own[i] -= by_edge[min(i, j), max(i, j)]
+    edge = 1.0 / (1 + degrees[graph.ends].max(axis=1, initial=0))
+    own, (i, j) = np.ones(graph.n), graph.link_ends.T
+    weight, k = 1.0 / (1 + np.maximum(degrees[i], degrees[j])), place_in_row(i, graph.n)
+    for place in range(int(k.max(initial=-1)) + 1):
+        own[i[k == place]] -= weight[k == place]
     return Weights(graph, edge, own)
+
+
+def place_in_row(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """For each of ascending rows, how many entries of the same row come before it."""
+    first = np.searchsorted(rows, np.arange(n))
+    return np.arange(len(rows)) - first[rows]
 
 
 def rho(weights: Weights) -> float:

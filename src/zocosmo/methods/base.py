@@ -62,8 +62,10 @@ class World:
         schedule: Chosen = "auto",
         nodes: NDArray[np.int64] | None = None,
         shapes: Shapes = (),
+        ids: NDArray[np.int64] | None = None,
     ) -> None:
         self.graph, self.d = graph, d
+        self.ids = ids  # names of the nodes in draws of the tape, ascending; None: their numbers
         self.shapes = shapes  # of the matrices that x consists of, in its order; () if unknown
         self.nodes = np.arange(graph.n) if nodes is None else nodes  # the nodes in this process, ascending
         self.chosen = default_schedule(graph) if schedule == "auto" else settle(graph, schedule)

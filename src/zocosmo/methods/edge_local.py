@@ -59,8 +59,11 @@ class EdgeLocal(Corrected):
         if nodes is not None:
             partners = partners[..., nodes]
         several: dict[str, Any] = {"directions": self.directions, "signs": self.signs}
+        named = partners
+        if world.ids is not None:
+            named, nodes = world.ids[partners], world.ids[world.nodes]
         u, more = coupling.several_by_node(  # line 5
-            tape, t, partners, d=world.d, q=self.q, rule=rule, nodes=nodes, **several
+            tape, t, named, d=world.d, q=self.q, rule=rule, nodes=nodes, **several
         )
         return EdgeLocalDraw(u, partners, more=more)
 

@@ -18,6 +18,7 @@ ABOUT = ("fingerprint", "source")  # header fields that are compared, besides `v
 Array = NDArray[Any]
 States = Mapping[str, Array]
 Found = dict[str, Any]
+Ledger = Mapping[tuple[int, int], tuple[int, ...]]
 
 
 class StoredRun(NamedTuple):
@@ -27,6 +28,7 @@ class StoredRun(NamedTuple):
     rows: "pd.DataFrame"
     header: Mapping[str, Any]
     states: States | None
+    ledger: Ledger | None = None  # bits by link, where the network had a record
 
 
 def compare(a: StoredRun, b: StoredRun, ignore: Sequence[str] = ()) -> Found:
@@ -39,13 +41,15 @@ def compare(a: StoredRun, b: StoredRun, ignore: Sequence[str] = ()) -> Found:
     rows_a, rows_b = (rows.drop(columns=list(ignore), errors="ignore") for rows in (rows_a, rows_b))
     log = _compare_rows(rows_a, rows_b)
     states = None if a.states is None or b.states is None else _compare_states(a.states, b.states)
+    ledger = None if a.ledger is None or b.ledger is None else _compare_ledgers(a.ledger, b.ledger)
     return {
-        "identical": not log["differs"] and not (states and states["differs"]),
+        "identical": not any(each and each["differs"] for each in (log, states, ledger)),
         "runs": [a.name, b.name],
         "header": _compare_headers(a.header, b.header),
         "log": log,
         "states": states,
         "states_only_in": [each.name for each in (a, b) if each.states is not None] if states is None else [],
+        "ledger": ledger,
     }
 
 
@@ -119,7 +123,7 @@ def _compare_states(a: States, b: States) -> Found:
     first = next((name for name in alike if unlike[name].any()), None)
     return {
         "differs": bool(entries or shapes or any(apart)),
-        "trials": len(both),
+        "trials": len([name for name in both if "." not in name]),  # trial-0.members are not states
         "trials_only_in": apart,
         "shapes": [{"trial": name, "shapes": [list(x[name].shape) for x in (a, b)]} for name in shapes],
         "entries": entries,
@@ -133,6 +137,16 @@ def _first_entry(name: str, a: Array, b: Array, mask: Array) -> Found:
     node, coordinate = place if len(place) == 2 else (None, place)
     trial = int(name.removeprefix("trial-")) if name.removeprefix("trial-").isdecimal() else name
     return {"trial": trial, "node": node, "coordinate": coordinate, **_both((a[place], b[place]))}
+
+
+# Ledgers
+
+
+def _compare_ledgers(a: Ledger, b: Ledger) -> Found:
+    unlike = sorted(link for link in {*a, *b} if a.get(link) != b.get(link))
+    first = [[list(each.get(link, ())) for each in (a, b)] for link in unlike[:1]]
+    found = {"differs": bool(unlike), "links": len({*a, *b}), "unlike": len(unlike)}
+    return {**found, "first": unlike[:1], "bits": first}
 
 
 # Values
@@ -181,10 +195,12 @@ def as_text(report: Found) -> str:
         lines.append(f"only {report['states_only_in'][0]} has states")
     if report["identical"]:
         kept = f", states of {counted(states['trials'], 'trial', ',')}" if states else ""
+        kept += f", bits of {counted(report['ledger']['links'], 'link', ',')}" if report["ledger"] else ""
         held = f"{counted(log['trials'], 'trial', ',')}, {counted(log['rows'], 'row', ',')}"
         return "\n".join([*lines, f"identical: {held}{kept}"])
     lines += _log_lines(report["runs"], log)
     lines += _state_lines(report["runs"], states) if states else []
+    lines += _ledger_lines(report["ledger"]) if report["ledger"] else []
     return "\n".join(lines)
 
 
@@ -218,6 +234,13 @@ def _state_lines(runs: Sequence[str], states: Found) -> list[str]:
         lines += [f"states differ first at {at}: {_said(first)}"]
         lines += [f"  {states['entries']:,} entries differ{_at_most(states)}"]
     return lines
+
+
+def _ledger_lines(ledger: Found) -> list[str]:
+    if not ledger["differs"]:
+        return []
+    (i, j), (a, b) = ledger["first"][0], ledger["bits"][0]
+    return [f"ledger differs first on link {i} → {j}: {a} / {b}", f"  {ledger['unlike']:,} links differ"]
 
 
 def _said(first: Found) -> str:

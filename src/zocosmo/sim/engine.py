@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class Simulation(MeasuredRounds):
         bound: float = 1e12,
         guard: Guard | None = None,
         lost: Mapping[int, Collection[Link]] | None = None,
+        repair: bool = False,
     ) -> None:
         if len({batch_key(run, dtype) for run in runs}) != 1:
             raise InputError("runs of one batch must share method, size and kind of problem; see batch_key")
@@ -83,8 +85,8 @@ class Simulation(MeasuredRounds):
             run.method.check(world)
             run.problem.admit(run.method)
         method, problem = _stack([run.method for run in runs]), stack([run.problem for run in runs])
-        channel = MemoryChannel(
-            [run.graph for run in runs],
+        self._make_channel = partial(
+            MemoryChannel,
             d=problem.d,
             wire=method.wire_for(wire, dtype),
             codecs=tuple(dict.fromkeys(codecs)) or (runs[0].method.codec,),
@@ -92,7 +94,9 @@ class Simulation(MeasuredRounds):
             tape=Tape.stack(seeds),
             server=method.server,
             overheard=problem.overheard,
+            repair=repair,
         )
+        channel = self._make_channel([run.graph for run in runs])
         channel.lost = lost or {}
         at_once = 1 if problem.asynchronous else None
         draws = DrawAhead(method, worlds, seeds, np.dtype(dtype), at_once=at_once)
@@ -118,16 +122,20 @@ class Simulation(MeasuredRounds):
         """Measure all runs, and freeze those that diverged."""
         with np.errstate(all="ignore"):
             found = self.problem.measure(self.state.x, lambda: self.method.model(self.state))
-            ledgers = {codec: self.channel.ledger(codec) for codec in self.channel.codecs}
-            bits = {codec: ledger.counts.sum(axis=-2) for codec, ledger in ledgers.items()}
-            served = None
-            if self.method.server:
-                served = {codec: ledger.through(self.problem.n) for codec, ledger in ledgers.items()}
-            tally = {name: count.sum(axis=-1) for name, count in self.channel.tally().items()}
-            now = self.judge(found, Bill(self.queries, bits, served, tally))
+            now = self.judge(found, self.bill())
         for run in np.flatnonzero(now.diverged).tolist():
             self.frozen[run] = np.array(np.asarray(self.state.x)[run])
         return now
+
+    def bill(self) -> Bill:
+        """Queries, bits and failed exchanges of all runs so far."""
+        ledgers = {codec: self.channel.ledger(codec) for codec in self.channel.codecs}
+        bits = {codec: ledger.counts.sum(axis=-2) for codec, ledger in ledgers.items()}
+        served = None
+        if self.method.server:
+            served = {codec: ledger.through(self.problem.n) for codec, ledger in ledgers.items()}
+        tally = {name: count.sum(axis=-1) for name, count in self.channel.tally().items()}
+        return Bill(self.queries, bits, served, tally)
 
     def arrays(self) -> Arrays:
         return {**super().arrays(), **{f"frozen.{run}": x for run, x in self.frozen.items()}}

@@ -1,0 +1,1 @@
+"""Networks that change: nodes on any machines over ZeroMQ, who join, leave and lag; no torch needed."""

@@ -1,0 +1,371 @@
+"""Post: the one thread of a member that owns its sockets.
+
+It carries envelopes to and from peers, by the best way there is: over our connection to a peer, over the
+peer's connection to us, or relayed by the host. It sends heartbeats while the main thread computes, and
+exchanges reports and words with the host. Whatever the other thread reads is under one lock.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from zocosmo.dist.seal import fresh_salt
+from zocosmo.errors import InputError, MessageError
+from zocosmo.net.envelope import ASK, BEAT, DATA, STATE, Envelope, Relayed, Where
+from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
+
+PULSE = 0.5  # seconds between heartbeats
+FRESH = 4 * PULSE  # for which a way counts as open after something came over it
+PIECE, PIECES = 2**18, 16  # bytes of a piece of a state, and pieces that are sent at once
+STRANGE = 10.0  # seconds after which one who still knocks is a stranger
+MALFORMED = (ValueError, KeyError, TypeError, RecursionError)  # what notes and questions may raise
+HELD = 20_000  # messages of one peer that may wait to be read
+
+
+class Peer(NamedTuple):
+    """A member as the host describes it."""
+
+    id: int
+    key: bytes
+    address: str  # tcp://…, or nothing if it accepts no connections
+    salt: bytes
+
+
+class Desk(Protocol):
+    """What the post serves; called in its thread, with the lock held."""
+
+    def report(self) -> dict[str, Any]: ...
+    def take_word(self, word: dict[str, Any]) -> None: ...
+    def take_notes(self, peer: int, notes: bytes) -> None: ...
+
+
+class Post:
+    """The sockets of one member, and what has arrived for it."""
+
+    def __init__(
+        self, secret: bytes, host: tuple[str, bytes], listen: str | None, say: Callable[[str], None]
+    ) -> None:
+        self.secret, self.key, self.salt, self._say = secret, public_of(secret), fresh_salt(), say
+        self.lock = threading.Condition()
+        self.position = Where(0, 0)  # the round that the main thread is in
+        self.heard: dict[
+            int, tuple[float, Where]
+        ] = {}  # by member: when something last came, and where it was
+        self.inbox: dict[tuple[int, Where], bytes] = {}
+        self.pieces: dict[tuple[int, int], dict[int, bytes]] = {}  # of states, by member and term
+        self.offered: dict[int, bytes] = {}  # our state at the start of a term, for those who join
+        self.relayed = 0  # messages that went through the host
+        self.refused: str | None = None  # why the host does not know our key
+        self._peers: dict[bytes, Peer] = {}
+        self._neighbours: tuple[Peer, ...] = ()
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._gate = Gate(self._context)
+        self._to_host = make_socket(self._context, zmq.DEALER, secret, host[1])
+        self._watch = self._to_host.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+        self._to_host.connect(host[0])
+        self._front: Any = None
+        self.port = 0
+        if listen is not None:
+            self._bind(listen)
+        self._out: dict[bytes, Any] = {}  # by key: our connection to a peer
+        self._up: dict[bytes, float] = {}  # by key: when something last came over it
+        self._in: dict[bytes, tuple[bytes, float]] = {}  # by key: the peer's connection to us
+        self._sealed: dict[bytes, Relayed] = {}
+        self._orders: Any = self._context.socket(zmq.PULL)
+        self._orders.bind("inproc://orders")
+        self._ordering: Any = self._context.socket(zmq.PUSH)
+        self._ordering.connect("inproc://orders")
+        self._poller = zmq.Poller()
+        self._desk: Desk | None = None
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._told: set[str] = set()
+        self._turned_away: dict[bytes, float] = {}  # by key: when it first knocked
+        self._due = 0.0  # when the next heartbeat is
+
+    def _bind(self, listen: str) -> None:
+        self._front = make_socket(self._context, zmq.ROUTER, self.secret, None)
+        try:
+            host, _, port = listen.rpartition(":")
+            if port == "0":
+                self.port = self._front.bind_to_random_port(f"tcp://{host}")
+            else:
+                self._front.bind(f"tcp://{listen}")
+                self.port = int(port)
+        except (zmq.ZMQError, ValueError) as error:
+            raise InputError(
+                f"cannot listen on {listen}: {error}; choose another --listen ADDR:PORT"
+            ) from None
+
+    def start(self, desk: Desk) -> None:
+        """Serve this desk from now on."""
+        self._desk = desk
+        self._thread.start()
+
+    # For the main thread
+
+    def meet(self, peers: Mapping[int, Peer], neighbours: list[int]) -> None:
+        """A new term: who are members, and which of them we exchange messages with."""
+        with self.lock:
+            since = time.monotonic()
+            self._peers = {peer.key: peer for peer in peers.values()}
+            self._neighbours = tuple(peers[each] for each in neighbours)
+            for each in neighbours:
+                self.heard.setdefault(each, (since, Where(0, 0)))
+            self._sealed = {key: kept for key, kept in self._sealed.items() if key in self._peers}
+        self._order([b"meet"])
+
+    def send(self, peer: Peer, envelope: Envelope) -> None:
+        self._order([b"send", peer.key, *envelope.parts()])
+
+    def report_now(self) -> None:
+        """Tell the host at once, not at the next heartbeat."""
+        self._order([b"report"])
+
+    def report_soon(self) -> None:
+        """As `report_now`, for the thread of the post."""
+        self._due = 0.0
+
+    def forget(self, before: Where) -> None:
+        """Drop what came for rounds that are over; the lock is held."""
+        for key in [key for key in self.inbox if key[1] < before]:
+            del self.inbox[key]
+
+    def close(self) -> None:
+        self._order([b"end"])
+        self._thread.join()
+        self._ordering.close()
+        self._context.term()
+
+    def _order(self, parts: list[bytes]) -> None:
+        self._ordering.send_multipart(parts)
+
+    # In the thread
+
+    def _serve(self) -> None:
+        try:
+            self._serve_all()
+        except Exception as error:  # or the main thread would wait for ever
+            assert self._desk is not None
+            with self.lock:
+                self._desk.take_word({"ended": f"our own post failed: {error!r}"})
+                self.lock.notify_all()
+        finally:
+            self._close_all()
+
+    def _serve_all(self) -> None:
+        for socket in (self._gate.socket, self._to_host, self._watch, self._orders):
+            self._poller.register(socket, zmq.POLLIN)
+        if self._front is not None:
+            self._poller.register(self._front, zmq.POLLIN)
+        going = True
+        while going:
+            ready = dict(self._poller.poll(max(0, int(1000 * (self._due - time.monotonic())) + 1)))
+            position = self.position  # before the orders: what was sent in it goes out first
+            if self._orders in ready:
+                going = self._obey()
+            self._receive(ready)
+            if time.monotonic() >= self._due:
+                self._due = time.monotonic() + PULSE
+                self._beat(position)
+
+    def _close_all(self) -> None:
+        self._to_host.disable_monitor()
+        for socket in (*self._out.values(), self._front, self._to_host):
+            if socket is not None:
+                socket.close(linger=500)
+        for socket in (self._watch, self._gate.socket, self._orders):
+            socket.close()
+
+    def _obey(self) -> bool:
+        """Carry out all orders; False if one says to end."""
+        while True:
+            try:
+                what, *parts = self._orders.recv_multipart(zmq.NOBLOCK)
+            except AGAIN:
+                return True
+            if what == b"send":
+                self._send(parts[0], Envelope.of(parts[1:]))
+            elif what == b"report":
+                self._report()
+            elif what == b"meet":
+                self._connect()
+            else:
+                return False
+
+    def _connect(self) -> None:
+        """Connections to the neighbours of this term, and to no one else."""
+        with self.lock:
+            wanted = {peer.key: peer for peer in self._neighbours if peer.address}
+        for key in [key for key in self._out if key not in wanted]:
+            socket = self._out.pop(key)
+            self._poller.unregister(socket)
+            socket.close(linger=500)
+        for key, peer in wanted.items():
+            if key not in self._out:
+                socket = self._out[key] = make_socket(self._context, zmq.DEALER, self.secret, key)
+                socket.connect(peer.address)
+                self._poller.register(socket, zmq.POLLIN)
+        self._beat(self.position)
+
+    def _send(self, key: bytes, envelope: Envelope) -> None:
+        """Over the best way that is open, or through the host."""
+        parts = envelope.parts()
+        if any(_try(socket, [*head, *parts]) for socket, head in self._ways(key)):
+            return
+        if key in self._peers:
+            _try(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
+            self.relayed += envelope.kind == DATA
+
+    def _ways(self, key: bytes) -> list[tuple[Any, list[bytes]]]:
+        """Connections to a peer over which something came lately, the best first."""
+        now, ways = time.monotonic(), []
+        if key in self._out and now - self._up.get(key, -FRESH) < FRESH:
+            ways.append((self._out[key], list[bytes]()))
+        if key in self._in and now - self._in[key][1] < FRESH:
+            ways.append((self._front, [self._in[key][0]]))
+        return ways
+
+    def _knock(self, key: bytes) -> None:
+        """Something over all connections, so that the peer knows that they are open; it says nothing more."""
+        parts = Envelope(BEAT, Where(0, 0)).parts()
+        if key in self._out:
+            _try(self._out[key], parts)
+        if key in self._in:
+            _try(self._front, [self._in[key][0], *parts])
+
+    def _relay(self, key: bytes) -> Relayed:
+        peer = self._peers[key]
+        kept = self._sealed.get(key)
+        if kept is None or kept.their_salt != peer.salt:
+            kept = self._sealed[key] = Relayed(self.secret, self.key, key, self.salt, peer.salt)
+        return kept
+
+    def _beat(self, position: Where) -> None:
+        with self.lock:
+            peers = self._neighbours
+        for peer in peers:
+            self._send(peer.key, Envelope(BEAT, position))
+            self._knock(peer.key)
+        self._report()
+
+    def _report(self) -> None:
+        assert self._desk is not None
+        with self.lock:
+            report = self._desk.report()
+        _try(self._to_host, [b"report", json.dumps(report).encode()])
+
+    def _receive(self, ready: Mapping[Any, int]) -> None:
+        if self._gate.socket in ready:
+            self._gate.serve(self._admit)
+        if self._watch in ready:
+            self._watch.recv_multipart()
+            with self.lock:
+                self.refused = "the host does not know this key"
+                self.lock.notify_all()
+        if self._to_host in ready:
+            for parts in _all(self._to_host):
+                self._from_host(parts)
+        if self._front is not None and self._front in ready:
+            for rid, *parts in _all(self._front):
+                self._from_front(bytes(rid), parts)
+        for key, socket in list(self._out.items()):
+            if socket in ready:
+                for parts in _all(socket):
+                    self._up[key] = time.monotonic()
+                    self._take(key, parts)
+
+    def _admit(self, key: bytes, address: str) -> int:
+        """Members only. One who is new may come before the host tells us of it, and tries again."""
+        now = time.monotonic()
+        with self.lock:
+            if key in self._peers:
+                return 200
+        if now - self._turned_away.setdefault(key, now) > STRANGE:
+            self._once(f"refused {address}: key {key.hex()[:16]} is no member's")
+        return 300
+
+    def _from_front(self, rid: bytes, parts: list[Any]) -> None:
+        key = key_of(parts[0])
+        self._in[key] = rid, time.monotonic()
+        self._take(key, parts)
+
+    def _from_host(self, parts: list[Any]) -> None:
+        what, *rest = [bytes(part) for part in parts]
+        try:
+            if what == b"relay" and len(rest) == 2 and rest[0] in self._peers:
+                self._open(rest[0], self._relay(rest[0]).open(rest[1]))
+            elif what == b"word" and len(rest) == 1:
+                assert self._desk is not None
+                with self.lock:
+                    self._desk.take_word(json.loads(rest[0]))
+                    self.lock.notify_all()
+        except (*MALFORMED, MessageError) as error:
+            self._once(f"refused a relayed message of {self._who(rest[0])}: {error}")
+
+    def _take(self, key: bytes, parts: list[Any]) -> None:
+        try:
+            self._open(key, Envelope.of([bytes(part) for part in parts]))
+        except (*MALFORMED, MessageError) as error:
+            self._once(f"refused a message of {self._who(key)}: {error}")
+
+    def _who(self, key: bytes) -> str:
+        peer = self._peers.get(key)
+        return f"key {key.hex()[:16]}" if peer is None else f"member {peer.id}"
+
+    def _open(self, key: bytes, envelope: Envelope) -> None:
+        """File an envelope of the member with this key."""
+        kind, where, notes, body = envelope
+        with self.lock:
+            peer = self._peers.get(key)
+            if peer is None:
+                return  # of an earlier term
+            last = self.heard.get(peer.id, (0.0, Where(0, 0)))[1]
+            self.heard[peer.id] = time.monotonic(), max(last, where._replace(number=0))
+            if notes and self._desk is not None:
+                self._desk.take_notes(peer.id, notes)
+            if (
+                kind == DATA
+                and where.term >= self.position.term
+                and len(self.inbox) < HELD * len(self._peers)
+            ):
+                self.inbox.setdefault((peer.id, where), body)
+            elif kind == STATE:
+                self.pieces.setdefault((peer.id, where.term), {})[where.number] = body
+            offered = self.offered.get(where.term, b"") if kind == ASK else b""
+            self.lock.notify_all()
+        if offered:
+            self._hand_over(key, where, json.loads(body), offered)
+
+    def _hand_over(self, key: bytes, where: Where, wanted: list[int], state: bytes) -> None:
+        """Pieces of our state, to one who joins."""
+        for number in wanted[:PIECES]:
+            piece = state[PIECE * int(number) : PIECE * (int(number) + 1)]
+            self._send(key, Envelope(STATE, where._replace(number=int(number)), b"", piece))
+
+    def _once(self, text: str) -> None:
+        """Say a thing once, however often it happens."""
+        if text not in self._told and len(self._told) < 1000:
+            self._told.add(text)
+            self._say(text)
+
+
+def _try(socket: Any, parts: list[bytes]) -> bool:
+    """Send, unless nobody is there or the queue is full."""
+    try:
+        socket.send_multipart(parts, zmq.NOBLOCK)
+    except (AGAIN, zmq.ZMQError):
+        return False
+    return True
+
+
+def _all(socket: Any, most: int = 1000) -> list[list[Any]]:
+    """The messages that are there, as frames that know their sender."""
+    found: list[list[Any]] = []
+    while len(found) < most:
+        try:
+            found.append(socket.recv_multipart(zmq.NOBLOCK, copy=False))
+        except AGAIN:
+            break
+    return found

@@ -1,5 +1,6 @@
 import csv
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import pytest
@@ -32,6 +33,18 @@ def test_values_are_those_of_the_final_log(done):
     ours = pd.concat([cells(log, [bits]) for bits in (1000, 3000)], ignore_index=True)
     names = ["method", "mean", "std", "seeds", "diverged", "ended"]
     assert_frame_equal(found[names], ours[names], check_dtype=False, check_exact=True)
+
+
+def test_workers_of_an_executor_give_the_same_files_and_figures_can_be_left_out(done, tmp_path):
+    with ThreadPoolExecutor(2) as threads:
+        compare(read(SILENT), tmp_path, executor=threads, figures=False)
+    there, here = files_below(done[0]), files_below(tmp_path)
+    assert set(there) - set(here) == set(comparing.FIGURES)
+    assert here.items() <= there.items()
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_equal_queries_are_the_last_checkpoint_that_asked_no_more(done):

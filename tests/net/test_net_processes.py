@@ -68,7 +68,8 @@ def test_a_killed_member_is_removed_and_its_key_joins_again(tmp_path):
             crowd.join()
         crowd.wait_for(lambda: crowd.is_playing(4, 50))
         key = crowd.out / "1.key"
-        os.kill(crowd.joined[1].pid, signal.SIGKILL)
+        crowd.joined[1].kill()
+        crowd.joined[1].wait()
         time.sleep(4)
         crowd.joined[1] = crowd._start("again", "join", crowd.address, "--key", key, "--out", crowd.out)
         assert crowd.host.wait(timeout=300) == 0

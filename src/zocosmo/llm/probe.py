@@ -60,6 +60,19 @@ class Proposal(NamedTuple):
     hopeless: bool
     pilots: tuple[Pilot, ...] = ()
     shape: Shape | None = None  # of the second generation
+    probed: float = math.nan  # the μ of the probe that shifts are as long as, where that is another
+
+    @property
+    def level(self) -> float:
+        """The μ of the probe that was chosen."""
+        return self.mu if self.shape is None else self.probed
+
+    @property
+    def pilot(self) -> float:
+        """The η of the pilot that was chosen."""
+        if self.shape is None:
+            return choose_eta(self.pilots)[0]
+        return min(self.pilots, key=lambda pilot: (pilot.diverged, pilot.after)).eta
 
     def __str__(self) -> str:
         word = "hopeless: " if self.hopeless else ""
@@ -163,7 +176,7 @@ def with_shape(
         f"mu = {mu:.3g}: shifts of length {length:.3g}, the longest whose slopes are as at the next "
         f"({level.apart:.1%} apart); their differences are {level.snr:.0f} × rounding"
     )
-    chosen = first._replace(mu=mu, q=shape.q, snr=level.snr, shape=shape)
+    chosen = first._replace(mu=mu, q=shape.q, snr=level.snr, shape=shape, probed=level.mu, hopeless=False)
     eta, why = length_for(planned, graph.n, share)
     reasons: tuple[str, ...] = (f"rounding of one loss is {found.noise:.2g} in {found.dtype}", straight)
     if not pilots:

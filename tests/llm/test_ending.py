@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from llm.tuning import small_plan  # noqa: E402
-from zocosmo.llm.ending import Seen, apart, bill, ending, forecast, unread  # noqa: E402
-from zocosmo.methods import METHODS  # noqa: E402
-from zocosmo.methods.decay import Constant, Cosine  # noqa: E402
+from llm.tuning import small_plan
+from zocosmo.llm.ending import Seen, apart, bill, ending, forecast, unread
+from zocosmo.methods import METHODS
+from zocosmo.methods.decay import Constant, Cosine
 
 STEP = {"eta": 0.1, "mu": 0.1, "q": 4}
 SEEN = Seen(round=10, loss=0.5, failures=3.0, disagreement=0.25, moved=2.0, queries=4 * 10 * 6)

@@ -41,7 +41,6 @@ TOY: dict[Where, Any] = {  # for the synthetic task toy: 2 or 3 minutes on 2 cor
     ("rounds",): 40,
     ("log_every",): 20,
 }
-TOY_BATCH = 6  # of the second generation
 TRIED = {"eta": 8.5, "mu": 0.18, "noise": 1e-6}  # smollm2 in 40 rounds
 TRIED_FIRST = {"eta": 0.05, "mu": 0.001, "noise": 1e-6}  # of the paper's method: 64 → 72.5 to 87 %
 OTHERS = "; eta and mu are known here, other choices are probed first; tasks other than toy have 400 rounds"
@@ -118,8 +117,6 @@ def _make_second(data: Any) -> None:
     method.pop("beta", None)
     method |= {key: value for key, value in METHOD.items() if key not in method}
     data["problem"].setdefault("rows", "split")
-    if data["problem"].get("task", "toy") == "toy":
-        data["problem"].setdefault("batch", TOY_BATCH)
 
 
 def _fill(config: Config, changes: Changes) -> Changes:
@@ -266,10 +263,11 @@ def _known(plan: Plan) -> dict[str, float]:
         return {}
     own = {key: method.settings[key] for key in ("eta", "mu", "decay", "codec")}
     clip, free = DEFAULTS["problem"]["clip"], {key: vars(subject.setting)[key] for key in FREE}
-    shape = shape_for(subject.d, plan.last, TOY_BATCH, trial.graph_of(), dict(trial.graph)["schedule"])
+    batch = ModelSetting().batch
+    shape = shape_for(subject.d, plan.last, batch, trial.graph_of(), dict(trial.graph)["schedule"])
     usual: list[tuple[dict[str, Any], dict[str, Any], dict[str, float]]] = [
         ({"q": Q, "beta": DEFAULTS["methods"][0]["beta"]}, {}, TRIED_FIRST),
-        (as_fields(shape.method), {"batch": TOY_BATCH, "rows": "split"}, TRIED),
+        (as_fields(shape.method), {"rows": "split"}, TRIED),
     ]
     for options, problem, tried in usual:
         same = method == METHODS["edge_local"](**own, **options)

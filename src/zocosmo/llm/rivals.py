@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from zocosmo.core.price import PRICES
 from zocosmo.core.values import F32
 from zocosmo.graphs.graph import Graph
-from zocosmo.methods import METHODS
+from zocosmo.methods import DeComFL, Dense, SeedFlood
 from zocosmo.methods.base import Method
 from zocosmo.oracle import Mask, Problem
 from zocosmo.problems.nodes import check_nodes
@@ -54,10 +54,9 @@ class Level(Problem):
 def rivals(graph: Graph, rounds: int, *, d: int, directions: int) -> list[Rival]:
     """DeComFL and SeedFlood with as many directions in as many rounds, and gradients of d values sent to all
     neighbours in every round."""
-    scalars = {"eta": 0.0, "mu": 1.0}
-    decomfl = METHODS["decomfl"](**scalars, perturbations=directions)
-    flood = directions * spent(METHODS["seedflood"](**scalars), graph, rounds)
-    messages = spent(METHODS["dense"](**scalars), graph, rounds) / PRICES["dense"](SMALL, SMALL, F32).payload
+    decomfl = DeComFL(eta=0.0, mu=1.0, perturbations=directions)
+    flood = directions * spent(SeedFlood(eta=0.0, mu=1.0), graph, rounds)
+    messages = spent(Dense(eta=0.0, mu=1.0), graph, rounds) / PRICES["dense"](SMALL, SMALL, F32).payload
     return [
         Rival("DeComFL", spent(decomfl, graph, rounds), "a server"),
         Rival("SeedFlood", flood),

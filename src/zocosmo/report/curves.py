@@ -27,7 +27,7 @@ WIDTH = 8.0  # inches, so that 9-point text is readable in a README
 
 
 class Curve(NamedTuple):
-    """One line: columns round, bits, mean, std, least, and examples if counted; the number of diverged runs."""
+    """One line: round, bits, mean, std, least, and examples if counted; the number of diverged runs."""
 
     points: pd.DataFrame
     diverged: int

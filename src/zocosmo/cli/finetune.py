@@ -150,11 +150,18 @@ def _tables(found: "Outcome", plan: "Plan") -> None:
     for row in ending(before, after, method, links):
         learnt.add_row(*row)
     for line in bill(plan, subject_of(plan).d, after["bits"], int(after["round"])):
-        cost.add_row(line.name, f"{line.mbit:,.3f}", "" if line.ratio == 1 else f"{line.ratio:,.3g} ×")
+        cost.add_row(line.name, f"{line.mbit:,.3f}", _times(line.ratio))
     for table in (learnt, cost):
         print()
         output().print(table)
     print()
+
+
+def _times(ratio: float) -> str:
+    """The cost of another method over that of this run; nothing for the run itself."""
+    if ratio == 1:
+        return ""
+    return f"{ratio:,.0f} ×" if ratio >= 100 else f"{ratio:.2g} ×"
 
 
 def _further(folder: Path, found: "Outcome") -> None:

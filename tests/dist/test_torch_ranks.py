@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dist.torch_driver import DTYPES, ROUNDS, SCHEDULES, SEVERAL, STEP, N, losses
+from dist.torch_driver import COARSE, DTYPES, ROUNDS, SCHEDULES, SECOND, SEVERAL, SPACE, STEP, N, losses
 from zocosmo.core import FRAME_BITS
 from zocosmo.graphs.graph import ring, star
 from zocosmo.methods import Cosmo, EdgeLocal
+from zocosmo.problems.subspace import in_subspace
 from zocosmo.sim.engine import Run, Simulation
 
 LAUNCH = (
@@ -32,11 +33,12 @@ def found(tmp_path_factory):
     return [json.loads((folder / f"found.{rank}").read_text(encoding="utf-8")) for rank in range(N)]
 
 
-def simulated(graph, schedule, dtype, wire, beta=0.0, **more):
+def simulated(graph, schedule, dtype, wire, beta=0.0, space=None, **more):
     """The states that the simulator ends with, in hex, and the bits that each node sent."""
     given = {"eta": STEP["lr"], "mu": STEP["mu"], "q": STEP["q"], "beta": beta, **more}
     method = Cosmo(**given) if schedule is None else EdgeLocal(coupling="I", **given)
-    run = Run(method, graph, losses(), STEP["seed"], schedule or "auto")
+    problem = losses() if space is None else in_subspace(losses(), space, STEP["seed"])
+    run = Run(method, graph, problem, STEP["seed"], schedule or "auto")
     simulation = Simulation([run], dtype=dtype, wire=wire)
     for _ in range(ROUNDS):
         simulation.round()
@@ -55,6 +57,14 @@ def ended(found, *names):
 def test_four_processes_with_several_directions_are_the_simulator(found, schedule):
     expected = simulated(ring(N), schedule, "float64", "f64", step_rule="normalised", **SEVERAL)
     assert ended(found, "several", str(schedule)) == expected
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("case", ["second", "second halves"])
+def test_four_processes_in_a_subspace_over_four_bits_are_the_simulator(found, schedule, case):
+    """In one go, and with a state that was saved and loaded: what ends of links remember is part of it."""
+    second = {"step_rule": "normalised", "space": SPACE, **SECOND}
+    assert ended(found, case, str(schedule)) == simulated(ring(N), schedule, "float64", COARSE, **second)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -19,6 +19,8 @@ N, D, ROUNDS = 4, 12, 8
 STEP = {"lr": 0.015625, "mu": 0.0009765625, "q": 5, "seed": 7}
 SCHEDULES = (None, "auto")
 SEVERAL = {"directions": 8, "signs": "orthogonal", "sides": 1}
+SECOND = {"directions": 4, "signs": "orthogonal", "rule": "balanced", "correction": 0.125}  # in a subspace
+SPACE, COARSE = 7, "mod4"
 DTYPES = ("float32", "float16", "bfloat16")
 RANK = int(os.environ.get("RANK", 0))
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -71,9 +73,9 @@ def stand_still(schedule, dtype):
     return hex_of(*tensors) == before
 
 
-def interrupted(schedule):
+def interrupted(schedule, **more):
     """Half the rounds, a state saved and loaded into new parameters and a new optimizer, the other half."""
-    given = dict(graph=ring(N), schedule=schedule, momentum=0.5, wire="f64", **STEP)
+    given = dict(graph=ring(N), schedule=schedule, **{"momentum": 0.5, "wire": "f64", **STEP, **more})
     tensors, others = start(torch.float64), start(torch.float64)
     with Cosmo(tensors, **given) as optimizer:
         for _ in range(ROUNDS // 2):
@@ -86,6 +88,11 @@ def interrupted(schedule):
         while optimizer.t < ROUNDS:
             optimizer.step(closure_of(others, optimizer))
         return {"x": hex_of(*others), "bits": optimizer.ledger.sent_by(RANK).total}
+
+
+def second():
+    """A subspace, several directions, steps of a set length and their corrections."""
+    return {"subspace": SPACE, "step": "normalised", **SECOND}
 
 
 def line_of(**given):
@@ -128,9 +135,11 @@ def main():
         "several": {
             str(s): follow(ring(N), s, torch.float64, "f64", step="normalised", **SEVERAL) for s in SCHEDULES
         },
+        "second": {str(s): follow(ring(N), s, torch.float64, COARSE, **second()) for s in SCHEDULES},
         "idle": follow(star(N), "auto", torch.float64, "f64"),
         "sealed": follow(ring(N), "auto", torch.float64, "f64", key=b"k" * 32),
         "interrupted": {str(s): interrupted(s) for s in SCHEDULES},
+        "second halves": {str(s): interrupted(s, momentum=0.0, wire=COARSE, **second()) for s in SCHEDULES},
         "world": line_of(graph=ring(5)),
         "seeds": line_of(seed=RANK // 3),
         "rates": line_of(lr=0.1 * (1 + RANK // 3)),

@@ -292,7 +292,7 @@ def run(call_main, monkeypatch, tmp_path, folder):
 
 
 def test_the_command_prints_tables_and_reasons_and_writes_a_config(run, tmp_path, folder):
-    code, out, err = run("--rounds 1 --to ready.yaml --figure seen.png")
+    code, out, err = run("--rounds 1 --to ready.yaml --figure seen.png --exact")
     assert (code, err) == (0, "")
     assert "chosen" in out
     assert (tmp_path / "seen.png").stat().st_size > 1000
@@ -307,7 +307,7 @@ def test_eta_is_for_the_rounds_of_the_config_that_is_written(run, tmp_path):
     """q is an eighth of d, so 8 rounds are one visit, 80 are ten; momentum is 0.9."""
     found = []
     for rounds in (8, 80):
-        assert run(f"--rounds 1 --for-rounds {rounds} --directions 4 --to ready.yaml")[0] == 0
+        assert run(f"--rounds 1 --for-rounds {rounds} --directions 4 --to ready.yaml --exact")[0] == 0
         plan = load_plan(tmp_path / "ready.yaml")
         assert (plan.rounds, plan.last, plan.trials[0].method.decay.rounds) == (rounds, rounds, rounds)
         assert plan.guard is not None

@@ -9,7 +9,7 @@ pytest.importorskip("peft")
 
 from zocosmo.errors import InputError  # noqa: E402
 from zocosmo.graphs.graph import complete  # noqa: E402
-from zocosmo.methods import Cosmo  # noqa: E402
+from zocosmo.methods import Cosmo, Fzoo  # noqa: E402
 from zocosmo.problems.language import llm  # noqa: E402
 from zocosmo.sim.engine import Run, Simulation  # noqa: E402
 from zocosmo.torch.rows import Rows  # noqa: E402
@@ -48,3 +48,23 @@ def test_states_on_a_device_are_those_of_an_array(model):
 def test_one_side_is_refused_before_work_starts(model):
     with pytest.raises(InputError, match="use sides 2, not 1"):
         Simulation([Run(Cosmo(**STEP, sides=1), complete(3), build(model), 1)], dtype=np.float32)
+
+
+@pytest.mark.parametrize("queries", ["one_by_one", "fused"])
+def test_dense_directions_may_have_one_side(model, queries):
+    """As FZOO asks: at x once, then at x + μu of each direction, on one batch."""
+    problem = build(model, queries)
+    simulation = Simulation(
+        [Run(Fzoo(eta=0.1, mu=0.01, directions=3), complete(3), problem, 1)], dtype=np.float32
+    )
+    query, inner = simulation.ask(), simulation.problem
+    found = inner.slopes(query, 0)
+    centre, mu = inner(query.x, 0), np.float32(query.mu)
+    each = [inner(query.x + mu * u.entries.astype(np.float32), 0) for u in query.directions]
+    expected = np.stack([(plus - centre) / query.mu for plus in each], axis=-1).astype(np.float32)
+    assert (found == expected).all()
+    assert (inner.record.count == 3).all()
+    before = simulation.states()
+    simulation.round()
+    assert (simulation.states() != before).any()
+    assert (simulation.queries == 3 * 4).all()

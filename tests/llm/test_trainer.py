@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 transformers = pytest.importorskip("transformers")
@@ -16,9 +17,10 @@ torch = pytest.importorskip("torch")
 
 from llm import trainer_driver  # noqa: E402
 from llm.tiny import tiny_model  # noqa: E402
-from llm.trainer_driver import BATCH, RATE, ROUNDS, STEP, N, by_hand, config, hex_of  # noqa: E402
+from llm.trainer_driver import BATCH, RATE, ROUNDS, SECOND, STEP, N, by_hand, config, hex_of  # noqa: E402
 from zocosmo.errors import InputError, OracleError  # noqa: E402
 from zocosmo.llm import CosmoTrainer  # noqa: E402
+from zocosmo.llm.trainer import block_of  # noqa: E402
 from zocosmo.torch import Cosmo  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,12 +32,12 @@ def rows():
     return trainer_driver.examples(0)
 
 
-def make(folder, rows, kind=CosmoTrainer, model=None, callbacks=None, more=None, **given):
+def make(folder, rows, kind=CosmoTrainer, /, model=None, callbacks=None, more=None, **given):
     args = config(folder, **given)
     return kind(model or tiny_model(), args, train_dataset=rows, callbacks=callbacks, **(more or {}))
 
 
-def lora(folder, rows, **given):
+def lora(folder, rows, /, **given):
     """A trainer of an adapter with dropout, on examples that are shuffled, for two epochs and more."""
     about = {"train_sampling_strategy": "random", "max_steps": 8, "save_strategy": "steps", "save_steps": 2}
     more = {"peft_config": peft.LoraConfig(**LORA)}
@@ -51,6 +53,34 @@ def test_rounds_are_those_of_a_loop_written_by_hand(tmp_path, rows, momentum, mo
     trainer = make(tmp_path, rows)
     trainer.train()
     assert hex_of(trainer.model) == by_hand(tiny_model(), rows) != hex_of(tiny_model())
+
+
+def test_rounds_of_the_second_generation_are_those_of_a_loop_written_by_hand(tmp_path, rows):
+    """Four rows in three blocks, and each direction has its own."""
+    trainer = make(tmp_path, rows, **SECOND)
+    trainer.train()
+    assert hex_of(trainer.model) == by_hand(tiny_model(), rows, **SECOND) != hex_of(tiny_model())
+
+
+def test_an_adapter_in_a_subspace_resumes_to_the_same_bits_and_is_ordinary_peft(tmp_path, rows):
+    second = {**SECOND, "subspace": 50, "q": 20}
+    whole, resumed = (lora(tmp_path, rows, **second) for _ in range(2))
+    whole.train()
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    assert hex_of(resumed.model) == hex_of(whole.model)
+    loaded = peft.PeftModel.from_pretrained(tiny_model(), tmp_path / "checkpoint-8")
+    assert hex_of(loaded) == hex_of(whole.model)
+    assert len(np.unique(whole.optimizer.lifted.z)) > 20
+
+
+def test_a_block_has_the_rows_of_every_tensor_that_has_rows():
+    inputs = {"input_ids": torch.arange(10).reshape(5, 2), "labels": torch.arange(5), "scale": torch.ones(())}
+    parts = [block_of(inputs, k, 2) for k in range(2)]
+    assert [part["labels"].tolist() for part in parts] == [[0, 1], [2, 3, 4]]
+    assert [part["input_ids"].shape for part in parts] == [(2, 2), (3, 2)]
+    assert parts[1]["scale"] is inputs["scale"]
+    with pytest.raises(InputError, match="6 directions cannot split a batch of 5 rows"):
+        block_of(inputs, 0, 6)
 
 
 def test_one_method_of_trainer_is_overridden():
@@ -298,6 +328,13 @@ def test_pairs_that_mix_hold_equal_bits(found):
 
 def test_two_resumed_trainers_end_with_the_bits_of_the_whole_run(found):
     assert [each["resumed"] for each in found] == [each["pairs"] for each in found]
+
+
+@pytest.mark.parametrize("case", ["second by hand", "second resumed"])
+def test_two_nodes_in_a_subspace_over_four_bits_are_a_loop_by_hand_and_resume(found, case):
+    ends = [each["second"] for each in found]
+    assert [each[case] for each in found] == ends
+    assert ends[0] != ends[1]  # an average over four bits leaves nodes apart
 
 
 def test_trainer_neither_wraps_the_model_nor_shares_out_the_data(found):

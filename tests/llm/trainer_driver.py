@@ -22,6 +22,8 @@ from zocosmo.torch import Cosmo
 N, ROUNDS, BATCH = 2, 6, 4
 STEP = {"mu": 2**-9, "q": 40, "momentum": 0.5}
 RATE = 2**-6
+SECOND = {"subspace": 300, "directions": 3, "signs": "orthogonal", "rows": "split", "step": "normalised"}
+SECOND |= {"rule": "balanced", "correction": 0.125, "momentum": 0.0, "wire": "mod4"}
 RANK = int(os.environ.get("RANK", 0))
 QUIET = {"report_to": "none", "disable_tqdm": True, "use_cpu": True, "logging_steps": 2}
 EXAMPLE = Path(__file__).parents[2] / "examples" / "trainer_cosmo.py"
@@ -46,15 +48,20 @@ def config(folder, **given):
     return CosmoConfig(str(folder), **about)
 
 
-def by_hand(model, rows, **given):
+def by_hand(model, rows, /, **given):
     """The same rounds in a loop of one's own: a linear schedule, and the loss as Trainer asks for it."""
     trained = [p for p in model.parameters() if p.requires_grad]
-    with Cosmo(trained, lr=RATE, seed="t", **STEP, **given) as optimizer:
+    with Cosmo(trained, lr=RATE, seed="t", **{**STEP, **given}) as optimizer:
         for t in range(ROUNDS):
             optimizer.param_groups[0]["lr"] = RATE * ((ROUNDS - t) / ROUNDS)
             batch = torch.stack([row["input_ids"] for row in rows[BATCH * t : BATCH * (t + 1)]])
-            items = torch.tensor(batch[:, 1:].numel())
-            optimizer.step(lambda x=batch, n=items: model(input_ids=x, labels=x, num_items_in_batch=n).loss)
+
+            def loss(k=0, of=1, whole=batch):
+                x = whole[k * BATCH // of : (k + 1) * BATCH // of]
+                items = torch.tensor(x[:, 1:].numel())
+                return model(input_ids=x, labels=x, num_items_in_batch=items).loss
+
+            optimizer.step(loss)
     return hex_of(model)
 
 
@@ -133,6 +140,13 @@ def main():
         "by_hand": by_hand(tiny_model(), examples(RANK), graph=complete(N)),
         "pairs": hex_of(trained(folder / "pairs", save_strategy="steps", save_steps=3, **pairs).model),
         "resumed": hex_of(trained(folder / "pairs", kept + "3", **pairs).model),
+        "second": hex_of(
+            trained(folder / "second", save_strategy="steps", save_steps=3, **pairs, **SECOND).model
+        ),
+        "second by hand": by_hand(tiny_model(), examples(RANK), graph=complete(N), **pairs, **SECOND),
+        "second resumed": hex_of(
+            trained(folder / "second", f"{folder}/second/rank-{RANK}/checkpoint-3", **pairs, **SECOND).model
+        ),
         "average": averaged(folder / "average"),
         "rounds": line_of(folder / "rounds", max_steps=ROUNDS + RANK),
         "weights": line_of(folder / "weights", model=tiny_model(seed=RANK)),

@@ -148,3 +148,12 @@ def test_one_seed_is_a_line_without_a_band(tmp_path):
 def test_what_cannot_be_drawn_is_refused(tmp_path, log, choices, message):
     with pytest.raises(InputError, match=message):
         figure(log, tmp_path / "a.png", **choices)
+
+
+def test_examples_are_an_axis_where_they_are_counted(drawn):
+    counted = LOG.assign(examples=16.0 * LOG["round"])
+    axes = drawn(counted, x="examples").axes[0]
+    assert axes.get_xlabel() == "examples evaluated per node"
+    assert max(axes.lines[0].get_xdata()) == 16 * LOG["round"].max()
+    with pytest.raises(InputError, match="the log does not count examples"):
+        drawn(LOG, x="examples")

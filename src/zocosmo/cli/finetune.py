@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zocosmo.cli.common import app, needing_llm, say, stderr_bar
+from zocosmo.cli.common import app, needing_llm, output, say, stderr_bar
 from zocosmo.cli.model import fetch_model
 from zocosmo.cli.options import OutOption, ReplaceOption, ResumeOption, argument, option
 from zocosmo.cli.study import say_finished, say_stopped
 
 if TYPE_CHECKING:
     from zocosmo.experiments.config import Config
+    from zocosmo.experiments.plan import Plan
+    from zocosmo.llm.ending import Seen
     from zocosmo.llm.finetune import Outcome
 
 ConfigArgument = Annotated[Path | None, argument("A YAML file to start from; options change it.")]
 TaskOption = Annotated[str | None, option("toy, sst2, qnli, boolq, mrpc, rte, or your own .yaml.")]
 DataOption = Annotated[str | None, option("Folder with TASK/train.jsonl and validation.jsonl.")]
 QOption = Annotated[
-    int | None, option("Coordinates in a support.  [default: 8192, or d/8 if that is less]", "--q")
+    int | None, option("Coordinates in a support; names the paper's method, with 8192 or d/8.", "--q")
 ]
 EveryOption = Annotated[int | None, option("Rounds between checkpoints.  [default: 40; on toy 20]")]
 SetOption = Annotated[
@@ -42,14 +44,16 @@ def finetune(
     q: QOption = None,
     eta: Annotated[float | None, option("Step size; probed, with mu, if not given.")] = None,
     mu: Annotated[float | None, option("Distance of the two queries from x.")] = None,
-    momentum: Annotated[float | None, option("Momentum of visited coordinates.  [default: 0.9]")] = None,
+    momentum: Annotated[float | None, option("Of the paper's method, which has 0.9.")] = None,
     rounds: Annotated[int | None, option("Rounds to run.  [default: 400; on toy 40]")] = None,
     every: EveryOption = None,
-    batch: Annotated[int | None, option("Examples in a query.  [default: 4]")] = None,
+    batch: Annotated[int | None, option("Examples of a node in a round.  [default: 4]")] = None,
     dtype: Annotated[str | None, option("float32, tf32, bfloat16 or float16.")] = None,
     device: Annotated[str | None, option("auto, cpu, cuda, cuda:1, ….")] = None,
     seed: Annotated[int | None, option("Seed of public and private coins.  [default: 0]")] = None,
-    exact: Annotated[bool, option("No guards: no clip, no decay, no drop of the step.", "--exact")] = False,
+    exact: Annotated[
+        bool, option("The paper's method, without guards: no clip, decay or drop.", "--exact")
+    ] = False,
     more: SetOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
@@ -58,7 +62,8 @@ def finetune(
     """Fine-tune a language model over several nodes with forward passes only, and save the adapter.
 
     Without arguments SmolLM2 learns toy, a small synthetic sentiment task, in 40 rounds with a known eta and
-    mu. Other tasks run 400 rounds; for other choices eta and mu are probed first. OUT/config.yaml holds every
+    mu. Other tasks run 400 rounds; for other choices eta and mu are probed first. Steps are those of the
+    second generation unless the method, q, eta, mu or momentum are named. OUT/config.yaml holds every
     setting, and zocosmo run or launch takes it.
 
     \b
@@ -81,14 +86,14 @@ def finetune(
     taken = not replace and not resume and (folder / "plan.json").exists()
     plan = settle(recipe, folder.name, None if finished or taken else say)
     try:
-        with Show(plan.last, plan.trials[0].graph_of().n) as show:
+        with Show(plan) as show:
             found = run(plan, folder, resume=resume, replace_old=replace, tick=show.tick, see=show.see)
     except KeyboardInterrupt:  # the bar is removed by now
         _stopped(folder)
         raise
     if finished:
         say_finished(folder)
-    _report(found, folder)
+    _report(found, folder, plan)
     if config is None and not given and not more and not resume:
         _further(folder, found)
 
@@ -115,15 +120,49 @@ def _stopped(folder: Path) -> None:
     say_stopped(["zocosmo", "finetune", "--out", str(folder), "--resume"])
 
 
-def _report(found: "Outcome", folder: Path) -> None:
+def _report(found: "Outcome", folder: Path, plan: "Plan") -> None:
     before, after = found.before, found.after
     print(
         f"accuracy {before['accuracy']:.1%} → {after['accuracy']:.1%}, "
         f"validation loss {before['objective']:.4f} → {after['objective']:.4f}, "
         f"{after['round']} rounds, {after['bits'] / 1e6:g} Mbit per node"
     )
+    _tables(found, plan)
     print(f"{found.adapter}: PeftModel.from_pretrained(model, {str(found.adapter)!r})")
     print(f"{folder / 'config.yaml'}: every setting; the log is beside it")
+
+
+def _tables(found: "Outcome", plan: "Plan") -> None:
+    """What was learnt, and what it cost beside other methods."""
+    from rich.table import Table
+
+    from zocosmo.llm.ending import bill, ending
+    from zocosmo.llm.recipe import subject_of
+
+    before, after, method = found.before, found.after, plan.trials[0].method
+    links = len(plan.trials[0].graph_of().links)
+    learnt, cost = (Table(box=None, pad_edge=False, title_justify="left") for _ in range(2))
+    for table, titles in (
+        (learnt, ("", "before", "after")),
+        (cost, ("sent by each node", "Mbit", "to this run")),
+    ):
+        for k, title in enumerate(titles):
+            table.add_column(title, justify="right" if k else "left", min_width=36 if k == 0 else 10)
+    for row in ending(before, after, method, links):
+        learnt.add_row(*row)
+    for line in bill(plan, subject_of(plan).d, after["bits"], int(after["round"])):
+        cost.add_row(line.name, f"{line.mbit:,.3f}", _times(line.ratio))
+    for table in (learnt, cost):
+        print()
+        output().print(table)
+    print()
+
+
+def _times(ratio: float) -> str:
+    """The cost of another method over that of this run; nothing for the run itself."""
+    if ratio == 1:
+        return ""
+    return f"{ratio:,.0f} ×" if ratio >= 100 else f"{ratio:.2g} ×"
 
 
 def _further(folder: Path, found: "Outcome") -> None:
@@ -143,10 +182,14 @@ def _further(folder: Path, found: "Outcome") -> None:
 class Show:
     """Progress on stderr: a bar on a terminal, and a line at every checkpoint."""
 
-    def __init__(self, rounds: int, n: int) -> None:
+    def __init__(self, plan: "Plan") -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-        self.rounds, self.n = rounds, n
+        trial = plan.trials[0]
+        self.method, self.links = trial.method, len(trial.graph_of().links)
+        self.rounds, self.n = plan.last, trial.graph_of().n
+        self._seen: list[Seen] = []
+        rounds = self.rounds
         text = "rounds  {task.fields[note]}  {task.fields[bits]} Mbit/node sent"
         self._bar = stderr_bar(BarColumn(), MofNCompleteColumn(), text, TimeRemainingColumn())
         self._task = self._bar.add_task("", total=rounds, note="", bits="0.000")
@@ -175,8 +218,26 @@ class Show:
         for name, value in (("query loss", now.local[0]), ("snr", now.extra["snr"][0])):
             if math.isfinite(value):
                 parts.append(f"{name} {value:.4g}")
-        parts.append(f"{sum(bits[:3]) / self.n / 1e6:.3f} Mbit/node")
+        parts += [f"{sum(bits[:3]) / self.n / 1e6:.3f} Mbit/node", *self._watched(now)]
         self._bar.console.print("  ".join([*parts, self._left(now.round)]).rstrip(), soft_wrap=True)
+
+    def _watched(self, now: Any) -> list[str]:
+        """Examples evaluated, messages not read, distance of nodes, and where the loss is going."""
+        from zocosmo.llm.ending import apart, forecast, last_seen, unread
+
+        row = {"round": now.round, "objective": now.objective[0], "disagreement": now.disagreement[0]}
+        row |= {"queries": now.queries[0], **{name: each[0] for name, each in now.extra.items()}}
+        self._seen.append(last_seen(row))
+        seen, parts = self._seen[-1], []
+        if now.round and "examples" in row:
+            parts.append(f"{row['examples']:.0f} examples")
+        if now.round and (lost := unread(seen, self.method, self.links)) is not None:
+            parts.append(f"unread {lost:.1%}")
+        if now.round:
+            parts.append(f"apart {apart(seen):.1%}")
+        if (end := forecast(self._seen, self.method, self.rounds)) is not None:
+            parts.append(f"on course for {end:.3f}")
+        return parts
 
     def _left(self, t: int) -> str:
         """Time left, at the pace since the first checkpoint."""

@@ -21,6 +21,7 @@ from zocosmo.errors import InputError, check_whole
 from zocosmo.files import write_text
 
 if TYPE_CHECKING:
+    from zocosmo.llm.probe import Proposal
     from zocosmo.llm.probe_report import Found
 
 ROUNDS = 1540  # the paper's longest
@@ -40,7 +41,7 @@ def probe_command(
     nodes: Annotated[int, option("Number of nodes.")] = 4,
     graph: Annotated[str, option("ring, complete, path, …: a graph given by its size.")] = "ring",
     method: Annotated[str, option("cosmo, edge_local, …: see zocosmo methods.")] = "edge_local",
-    momentum: Annotated[float, option("beta, if the method has it.")] = 0.9,
+    momentum: Annotated[float | None, option("beta, if the method has it.  [default: 0.9]")] = None,
     q: Annotated[int | None, option("Coordinates in a support.", "--q")] = None,
     mu: Annotated[float | None, option("Judge only this mu.")] = None,
     batch: Annotated[int, option("Examples in a query.")] = 4,
@@ -53,16 +54,20 @@ def probe_command(
     for_rounds: Annotated[
         int, option("Rounds of the run to come, which eta depends on and --to writes.")
     ] = ROUNDS,
+    exact: Annotated[
+        bool, option("The paper's method, as --q, --mu and --momentum imply.", "--exact")
+    ] = False,
     seed: SeedOption = "0",
     more: MoreOption = None,
     as_json: JsonOption = False,
     figure: Annotated[Path | None, option("Draw differences against mu: .svg, .png, .pdf.")] = None,
     to: ToOption = None,
 ) -> None:
-    """Measure rounding and slopes of a model's loss, and propose mu, eta, q and dtype with reasons.
+    """Measure rounding and slopes of a model's loss, and propose a recipe for it with reasons.
 
-    Reads training examples only. Exit code 0 with a proposal, 1 if there is none: rounding drowns the
-    differences at every mu.
+    That is mu, eta, dtype, subspace, q, directions, bits and coupling of the second generation, or mu, eta, q
+    and dtype of another method. Reads training examples only. Exit code 0 with a proposal, 1 if there is
+    none: rounding drowns the differences at every mu.
 
     \b
     Example: zocosmo model get smollm2 && zocosmo probe --task toy --dtype all --no-pilots
@@ -71,18 +76,21 @@ def probe_command(
     from zocosmo.llm.probe_config import as_config
     from zocosmo.llm.probe_dtypes import momentum_of, probe_dtypes, settings_for
 
-    _check_numbers(for_rounds, rounds, mu, momentum)
+    _check_numbers(for_rounds, rounds, mu, 0.9 if momentum is None else momentum)
     check_targets(figure, to)
     web, tape_seed = named_graph(graph, nodes), as_seed(seed)
     given = {"model": model, "task": task, "data": data, "batch": batch, "device": device}
+    second = method == "edge_local" and not exact and q is None and mu is None and momentum is None
+    given |= {"rows": "split"} if second else {}
     settings = settings_for(setting_of(**{**given, **_further(more or [])}), dtype)
     probing: dict[str, Any] = {"q": q, "directions": directions, "examples": examples, "seed": tape_seed}
     if mu is not None:
         probing["mus"] = (mu, 3 * mu)
-    beta = momentum_of(method, momentum)
+    beta = {} if second else momentum_of(method, 0.9 if momentum is None else momentum)
     piloting = {"graph": web, "planned": for_rounds, "rounds": rounds, "seed": tape_seed, **beta}
     told = say if is_watched() else None
-    found, best = probe_dtypes(settings, method, probing, piloting if pilots else None, told)
+    shaping = {"graph": web, "planned": for_rounds} if second else None
+    found, best = probe_dtypes(settings, method, probing, piloting if pilots else None, told, shaping)
     _report(found, best, figure, as_json=as_json)
     if best is None:
         raise typer.Exit(1)
@@ -91,9 +99,14 @@ def probe_command(
         kinds = {"kind": graph, "n": web.n}, {"kind": method, **beta}
         write_text(to, as_config(settings[best], chosen, *kinds, for_rounds))
     if not as_json:
-        numbers = f"--eta {chosen.eta:.3g} --mu {chosen.mu:.3g}"
-        again = f"{numbers}, with the same other options; or write a config with --to FILE"
-        print(f"\nnext: zocosmo finetune {again if to is None else to}")
+        print(f"\nnext: zocosmo finetune {_again(chosen) if to is None else to}")
+
+
+def _again(chosen: "Proposal") -> str:
+    if chosen.shape is not None:
+        return "with the same model, task, rounds and nodes; or write a config with --to FILE"
+    numbers = f"--eta {chosen.eta:.3g} --mu {chosen.mu:.3g}"
+    return f"{numbers}, with the same other options; or write a config with --to FILE"
 
 
 def _report(found: list["Found"], best: int | None, figure: Path | None, *, as_json: bool) -> None:

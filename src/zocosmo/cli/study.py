@@ -159,11 +159,11 @@ def table(
 def figure(
     study: Study,
     to: Annotated[list[Path] | None, option("A .png, .svg or .pdf; repeat for several.")] = None,
-    x: Annotated[str, option("bits or round.", "--x")] = "bits",
+    x: Annotated[str, option("bits, round or examples.", "--x")] = "bits",
     metric: Metric = "objective",
     bits: Bits = None,
 ) -> None:
-    """Draw a metric against bits or rounds: a panel per graph, a line per method, a band over seeds.
+    """Draw a metric against bits, rounds or examples: a panel per graph, a line per method, a band of seeds.
 
     \b
     Example: zocosmo example > first.yaml && zocosmo run first.yaml && zocosmo figure first.yaml --to f.png

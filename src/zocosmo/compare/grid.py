@@ -23,6 +23,7 @@ OWN_KEYS: dict[str, tuple[Any, Any]] = {  # keys of an entry besides its method'
     "only": (list[str] | None, None),
     "on": (dict[str, dict[str, Any]], {}),
     "tune": (dict[str, list[Any]], {}),
+    "problem": (dict[str, Any], {}),  # keys of the problem that this entry changes, such as its subspace
     "family": (str, ""),  # entries of one family are one line of the picture
 }
 VARIANTS = "variants"  # key of `tune`
@@ -72,6 +73,7 @@ def candidates(
         changes, tuned = _tuned(config, where, own, problem, fields)
         shared = {} if mu is None or "mu" in tuned.varied else {"mu": mu}
         fixed = shared | {k: v for k, v in given.items() if k in fields and k != "eta"} | changes
+        fixed |= {"problem": own["problem"]} if own["problem"] else {}
         _refuse_choices(config, where, {**fixed, **given})
         for key, place_of in tuned.varied.items():
             if key in fixed:

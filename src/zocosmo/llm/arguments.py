@@ -5,13 +5,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from transformers import TrainingArguments
 from transformers.utils import logging
 
 from zocosmo.core.coupling import COUPLINGS
+from zocosmo.core.signs import SIGNS
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wires import WIRES
 from zocosmo.dist.deadline import Deadline
@@ -20,7 +21,8 @@ from zocosmo.dist.seal import read_key
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.graphs.matching import SCHEDULES
-from zocosmo.methods.base import World, check_number
+from zocosmo.methods.base import RULES, World, check_number
+from zocosmo.methods.several import StepRule
 
 NAMED = ("ring", "path", "star", "complete", "grid", "torus", "hypercube")  # graphs described by n alone
 HIDDEN = (
@@ -84,7 +86,14 @@ class CosmoConfig(TrainingArguments):
     graph: str = _option("ring", f"The graph of nodes: {', '.join(NAMED)}.")
     schedule: str | None = _option(None, "Mix in pairs of a matching, not with all neighbours: auto, ….")
     coupling: str = _option("I", "What the pairs of a matching share: G, S or I.")
-    wire: str = _option("f32", "Type in which values cross links: f32, f16, bf16 or f64.")
+    wire: str = _option("f32", "How values cross links: f32, f16, bf16, f64, or mod2 … mod8.")
+    subspace: int | None = _option(None, "Dimensions of a public subspace in which parameters move.")
+    directions: int = _option(1, "Sign vectors on the support of a round.")
+    signs: str = _option("independent", "Their signs: independent or orthogonal.")
+    rows: str | None = _option(None, "split: each direction has its own rows of the batch.")
+    step: str = _option("plain", "normalised: learning_rate is the length of a step.")
+    rule: str = _option("uniform", "Supports: uniform or balanced.")
+    correction: float = _option(0.0, "Share of what mixing changed that later steps make up for, 0 to 1.")
     key_file: str | None = _option(None, "File with the key that seals messages; see zocosmo.dist.seal.")
     deadline: float = _option(1800.0, "Seconds to wait for a peer, its evaluations and saves included.")
     listen: str | None = _option(None, "Address of this machine, if processes run on several.")
@@ -147,6 +156,26 @@ class CosmoConfig(TrainingArguments):
         check_number("momentum", self.momentum, 0, 1, open_above=True)
         check_number("learning_rate", self.learning_rate, 0)
         Tape(self.tape)
+        self._check_second()
+
+    def _check_second(self) -> None:
+        """Several directions and a subspace; the optimizer checks what depends on the model."""
+        check_whole("directions", self.directions, 1)
+        check_known("signs", self.signs, SIGNS)
+        check_known("step", self.step, get_args(StepRule))
+        check_known("rule", self.rule, RULES)
+        check_number("correction", self.correction, 0, 1)
+        if self.subspace is not None:
+            check_whole("subspace", self.subspace, 1)
+        if self.rows is None:
+            return
+        check_known("rows", self.rows, ("split",))
+        self.dataloader_drop_last = True  # a last, shorter batch may have fewer rows than directions
+        if self.directions > (size := self.per_device_train_batch_size):
+            raise InputError(
+                f"{self.directions} directions cannot split a batch of {size}; "
+                "lower directions, or raise per_device_train_batch_size"
+            )
 
     def _check_session(self) -> None:
         check_known("graph", self.graph, NAMED)

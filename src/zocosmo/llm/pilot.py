@@ -19,7 +19,9 @@ from zocosmo.llm.quiet import Say, silent
 from zocosmo.llm.subject import Subject
 from zocosmo.methods.base import Method
 from zocosmo.methods.decay import Constant
+from zocosmo.oracle import Problem
 from zocosmo.problems.draws import private, uniforms
+from zocosmo.problems.subspace import in_subspace
 from zocosmo.sim.engine import Run, Simulation
 
 MOST = 9  # pilots
@@ -76,6 +78,7 @@ class Trials:
         seed: Seed = 0,
         rounds: int | None = None,
         rows: int | None = None,
+        subspace: int | None = None,
     ) -> None:
         self.planned = check_whole("planned rounds", planned, 1)
         device = subject.backbone.device.type
@@ -84,12 +87,14 @@ class Trials:
         self.method = plain(method, self.rounds, subject.d)
         self.dropped = method.settings.get("beta", 0.0) - self.method.settings.get("beta", 0.0)
         self.share = applied(self.dropped, self.planned * method.size(0, subject.d) / subject.d)
-        self.graph, self.schedule, self.seed = graph, schedule, seed
+        self.graph, self.schedule, self.seed, self.subspace = graph, schedule, seed, subspace
         self.before = losses_of(subject, subject.x0, self.held)
 
     def run(self, eta: float) -> Pilot:
         """Run the method at this η."""
-        problem = LanguageModel.build(self.subject, self.graph.n, self.seed)
+        problem: Problem = LanguageModel.build(self.subject, self.graph.n, self.seed)
+        if self.subspace is not None:
+            problem = in_subspace(problem, self.subspace, self.seed)
         method = replace(self.method, eta=eta)
         sim = Simulation([Run(method, self.graph, problem, self.seed, self.schedule)], dtype=np.float32)
         for _ in range(self.rounds):

@@ -11,15 +11,18 @@ from zocosmo.experiments.plan import method_fields
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.llm.pilot import Pilot, Trials, choose_eta
 from zocosmo.llm.quiet import Say, silent
+from zocosmo.llm.second import METHOD, Shape, length_for, pick_shift, rescaled
 from zocosmo.llm.select import suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.llm.survey import AGREE, ENOUGH, NUDGES, WIDE, Level, Survey, pick_level, read_levels
 from zocosmo.methods import METHODS
+from zocosmo.methods.base import as_fields
 from zocosmo.problems.language import ModelSetting
 
 MUS = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)  # the last only judges the one before
 EXAMPLES = {"cuda": 256, "cpu": 64}  # whose single slopes are measured
 MOST_BATCH = 1024  # largest batch that is proposed
+LENGTHS = 5  # pilots of the second generation: lengths of steps are alike from task to task
 WORTH = 1.5  # speed-up over float32 that justifies another dtype
 FINER = 100.0  # least ratio of another dtype's rounding to float32's; on a GPU tf32 has 280, bfloat16 7,000
 
@@ -56,10 +59,27 @@ class Proposal(NamedTuple):
     why: tuple[str, ...]
     hopeless: bool
     pilots: tuple[Pilot, ...] = ()
+    shape: Shape | None = None  # of the second generation
+    probed: float = math.nan  # the μ of the probe that shifts are as long as, where that is another
+
+    @property
+    def level(self) -> float:
+        """The μ of the probe that was chosen."""
+        return self.mu if self.shape is None else self.probed
+
+    @property
+    def pilot(self) -> float:
+        """The η of the pilot that was chosen."""
+        if self.shape is None:
+            return choose_eta(self.pilots)[0]
+        return min(self.pilots, key=lambda pilot: (pilot.diverged, pilot.after)).eta
 
     def __str__(self) -> str:
         word = "hopeless: " if self.hopeless else ""
         head = f"{word}mu = {self.mu:.3g}, eta = {self.eta:.3g}, q = {self.q}, dtype {self.dtype}"
+        if self.shape is not None:
+            more = f"subspace {self.shape.subspace or 'none'}, K = {self.shape.directions}, {self.shape.wire}"
+            head = f"{head}, {more}, coupling {METHOD['coupling']}"
         return "\n".join([head, *(f"  {reason}" for reason in self.why)])
 
 
@@ -75,9 +95,12 @@ def suggest_for(
     pilots: bool = True,
     rounds: int | None = None,
     say: Say | None = None,
+    shape: Shape | None = None,
     **options: Any,
 ) -> Proposal:
     """Probe, propose μ, run pilots, propose η, all on training examples. `options` go to the method.
+
+    With a `shape` steps are those of the second generation, in its subspace: η is then the length of a step.
 
     `rounds` is the length of a pilot, `planned` that of the run: momentum applies more of its estimates in a
     longer run. The subject is cached, so a run of the same setting does not load the weights again. Do not
@@ -85,6 +108,10 @@ def suggest_for(
     """
     web = graph if isinstance(graph, Graph) else named_graph(graph, nodes)
     subject = open_subject(setting)
+    if shape is not None:
+        found = probe(subject, seed=seed, say=say)
+        more = {"planned": planned, "seed": seed, "rounds": rounds, **options}
+        return with_shape(subject, found, web, shape, pilots=pilots, say=say, **more)
     found = probe(subject, q=size_for(method, q, subject.d), seed=seed, say=say)
     first = suggest(found)
     if not pilots or first.hopeless:
@@ -121,6 +148,46 @@ def with_pilots(
         share = f"the share of estimates that momentum {trials.dropped:g} applies in {trials.planned} rounds"
         why = (*why, f"eta = {eta:.3g}: that over {trials.share:.3g}, {share}")
     return last._replace(eta=eta, why=why)
+
+
+def with_shape(
+    subject: Subject,
+    found: Probe,
+    graph: Graph,
+    shape: Shape,
+    *,
+    planned: int,
+    pilots: bool = True,
+    seed: Seed = 0,
+    rounds: int | None = None,
+    say: Say | None = None,
+    schedule: str = "auto",
+    **options: Any,
+) -> Proposal:
+    """μ and η of the second generation: shifts as long as the loss is straight, steps of a length that pilots
+    choose."""
+    tell, first = say or silent, suggest(found)
+    level = pick_shift(found.levels)
+    if level is None:
+        return first._replace(shape=shape)
+    length, share = level.mu * math.sqrt(found.q), found.slope**2 / (found.slope**2 + found.spread**2 or 1.0)
+    mu = float(f"{length / math.sqrt(shape.q):.4g}")
+    straight = (
+        f"mu = {mu:.3g}: shifts of length {length:.3g}, the longest whose slopes are as at the next "
+        f"({level.apart:.1%} apart); their differences are {level.snr:.0f} × rounding"
+    )
+    chosen = first._replace(mu=mu, q=shape.q, snr=level.snr, shape=shape, probed=level.mu, hopeless=False)
+    eta, why = length_for(planned, graph.n, share)
+    reasons: tuple[str, ...] = (f"rounding of one loss is {found.noise:.2g} in {found.dtype}", straight)
+    if not pilots:
+        return chosen._replace(eta=eta, why=(*shape.why, *reasons, why))
+    method = METHODS["edge_local"](eta=eta, mu=mu, **as_fields({**shape.method, **options}))
+    about: dict[str, Any] = {"planned": planned, "schedule": schedule, "seed": seed, "rounds": rounds}
+    trials = Trials(subject, method, graph, subspace=shape.subspace, **about)
+    tell(trials.words())
+    tried = trials.around(length_for(trials.rounds, graph.n, share)[0], most=LENGTHS, say=tell)
+    eta, lines = rescaled(tried, trials.rounds, planned)
+    return chosen._replace(eta=eta, why=(*shape.why, *reasons, *lines, trials.words()), pilots=tuple(tried))
 
 
 def named_graph(name: str, nodes: int) -> Graph:

@@ -8,6 +8,7 @@ from zocosmo.llm.probe import Proposal, takes
 from zocosmo.llm.recipe import DEFAULTS, nearest_divisor
 from zocosmo.problems.language import ModelSetting
 
+PLAIN = ("kind", "dtype", "coupling", "signs", "step", "rule", "wire", "rows")  # words that need no quotes
 CHECKPOINTS = 20  # wanted; their number must divide the rounds
 
 
@@ -20,6 +21,8 @@ def as_config(
     problem |= {key: value for key, value in asdict(setting).items() if value != usual[key]}
     problem |= {"dtype": setting.dtype, "noise": float(f"{proposal.noise:.3g}")}
     size = {"q": proposal.q} if takes(method["kind"], "q") else {}
+    if proposal.shape is not None:
+        problem, size = {**problem, **proposal.shape.problem}, proposal.shape.method
     chosen = {**method, **size, "eta": proposal.eta, "mu": proposal.mu}
     chosen["decay"] = {"kind": "cosine", "rounds": rounds}
     lines = [
@@ -46,7 +49,7 @@ def checkpoint_every(rounds: int) -> int:
 def _yaml(value: Any) -> str:
     """A value that YAML 1.1 reads back: text in quotes, floats with a dot."""
     if isinstance(value, dict):
-        words = (part if key in ("kind", "dtype") else _yaml(part) for key, part in value.items())
+        words = (part if key in PLAIN else _yaml(part) for key, part in value.items())
         return "{" + ", ".join(f"{key}: {word}" for key, word in zip(value, words, strict=True)) + "}"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)

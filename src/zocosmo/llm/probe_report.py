@@ -9,7 +9,6 @@ from typing import Any
 from rich.table import Column, Table
 
 from zocosmo.files import finite_or_null
-from zocosmo.llm.pilot import choose_eta
 from zocosmo.llm.probe import Probe, Proposal
 from zocosmo.llm.survey import AGREE, ENOUGH, Level
 from zocosmo.report.figures import new_figure, save_figure
@@ -25,7 +24,8 @@ def as_report(found: Sequence[Found], best: int | None) -> dict[str, Any]:
     for one, proposal in found:
         measured = {**asdict(one), "sources": dict(one.sources), "levels": [x._asdict() for x in one.levels]}
         runs = [{k: v for k, v in x._asdict().items() if k != "losses"} for x in proposal.pilots]
-        rows.append({"probe": measured, "suggestion": {**proposal._asdict(), "pilots": runs}})
+        shape = proposal.shape and proposal.shape._asdict()
+        rows.append({"probe": measured, "suggestion": {**proposal._asdict(), "pilots": runs, "shape": shape}})
     report: dict[str, Any] = finite_or_null(
         {"dtypes": rows, "recommended": None if best is None else found[best][1].dtype}
     )
@@ -42,7 +42,7 @@ def probe_tables(found: Sequence[Found], best: int | None) -> Iterator[Table | s
             yield pilot_table(proposal)
         yield ""
     for one, proposal in found if len(found) > 1 else ():
-        word = "hopeless" if proposal.hopeless else f"mu = {proposal.mu:g}, {proposal.snr:.0f} × rounding"
+        word = "hopeless" if proposal.hopeless else f"mu = {proposal.mu:.3g}, {proposal.snr:.0f} × rounding"
         yield f"{one.dtype}: {word}; {1e3 * one.seconds:.3g} ms for an example"
     for _, proposal in found if best is None else [found[best]]:
         yield str(proposal)
@@ -71,11 +71,11 @@ def verdict(level: Level, proposal: Proposal) -> str:
         return "mostly rounding" if level.snr < 3 else "too close to rounding"
     if level.apart > AGREE:
         return "the loss bends"
-    return "chosen" if level.mu == proposal.mu else "fine"
+    return "chosen" if level.mu == proposal.level else "fine"
 
 
 def pilot_table(proposal: Proposal) -> Table:
-    best = choose_eta(proposal.pilots)[0]
+    best = proposal.pilot
     table = _table("pilot eta", "loss before", "after", "‖x̄‖/‖x0‖")
     for pilot in proposal.pilots:
         word = "diverged" if pilot.diverged else "chosen" if pilot.eta == best else ""
@@ -96,7 +96,7 @@ def probe_figure(found: Sequence[Found], to: Path) -> None:
         axes.axhline(ENOUGH * floor, color=shade, linestyle=":", linewidth=1)
         axes.text(mus[-1], 1.15 * ENOUGH * floor, f"{ENOUGH:g} ×", color=shade, ha="right", fontsize=8)
         if not proposal.hopeless:
-            at = next(level for level in one.levels if level.mu == proposal.mu)
+            at = next(level for level in one.levels if level.mu == proposal.level)
             axes.plot([at.mu], [at.difference], "o", color=shade, markersize=14, fillstyle="none")
     axes.set(xlabel="μ", ylabel="root mean square of f(x + μu) − f(x − μu)")
     axes.legend(loc="upper left", fontsize=9, framealpha=1.0, edgecolor="none")

@@ -18,7 +18,7 @@ from zocosmo.llm.forwards import Forwards
 from zocosmo.llm.record import Record
 from zocosmo.llm.sampling import Sampler, blocks
 from zocosmo.llm.subject import Subject
-from zocosmo.oracle import Arrays, Asks, Mask, Problem, Query, Values
+from zocosmo.oracle import Arrays, Asks, Mask, Problem, Query, Values, ask_points
 from zocosmo.oracle import norm as norm_of
 from zocosmo.problems.draws import private, together
 from zocosmo.problems.nodes import check_nodes
@@ -83,7 +83,7 @@ class LanguageModel(Problem):
         return super().states(method, lead, dtype)
 
     def admit(self, method: Asks) -> None:
-        if method.is_one_sided:
+        if method.is_one_sided and (method.on_supports or self._splits):
             raise InputError("a language model answers on both sides of x; use sides 2, not 1")
         setting = self.subject.setting
         if setting.rows == "split" and method.vectors > setting.batch:
@@ -125,26 +125,41 @@ class LanguageModel(Problem):
     def slopes(self, query: Query, t: int) -> Values:
         return self.finish(self.start(query, t))
 
-    def start(self, query: Query, t: int) -> tuple[list[Values], Launched]:
+    def start(self, query: Query, t: int) -> tuple[list[Values], Launched | None]:
         """Launch the forwards of the last direction, once the ones before it are answered; or of all
         directions, if each has rows of its own."""
         if self._splits:
             return [], self._launch(query, t)
+        if query.sides == 1:
+            return [self._one_side(query, t)], None
         *before, last = query.each()
         return [self._finish(self._launch(one, t)) for one in before], self._launch(last, t)
 
-    def finish(self, started: tuple[list[Values], Launched]) -> Values:
+    def finish(self, started: tuple[list[Values], Launched | None]) -> Values:
         before, launched = started
+        if launched is None:
+            return before[0]
         return np.concatenate([*before, self._finish(launched)], axis=-1)
 
     def look_ahead(self, coming: Direction, query: Query, t: int, more: tuple[Direction, ...] = ()) -> None:
         rows = self._asked(query.active)
+        if query.sides == 1:
+            return
         if self.subject.setting.clip:
             self.record.limit(self.subject.setting.clip)
         if self.forwards.is_fused and len(rows):
             self.sampler.prepare(t, rows, 2)
         asked = (coming, *more) if self._splits else (coming,)
         self.forwards.look_ahead(query._replace(directions=asked), query, rows)
+
+    def _one_side(self, query: Query, t: int) -> Values:
+        """Slopes from x and x + μu of every direction, point by point; nothing is clipped."""
+        answers = ask_points(query, lambda x: self._ask(x, t, query.active))
+        rows, clip = self._asked(query.active), self.subject.setting.clip
+        for plus in answers[1:]:
+            self.record.add(plus, answers[0], clip, rows)
+        self.record.visit(None, rows)
+        return query.slopes(answers)
 
     def _launch(self, query: Query, t: int) -> Launched:
         """Launch both queries; the host prepares the record and the next round while the device computes."""

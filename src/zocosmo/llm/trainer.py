@@ -17,6 +17,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from zocosmo.dist.seal import read_key
 from zocosmo.errors import InputError
 from zocosmo.llm.arguments import CosmoConfig, alone
+from zocosmo.llm.sampling import blocks
 from zocosmo.llm.select import suggest_q
 from zocosmo.torch import Cosmo
 
@@ -26,6 +27,9 @@ UNLIKE = (  # ways in which a rank differs from rank 0
     "would run {} rounds, rank 0 {}; give all ranks the same max_steps",
     "and rank 0 start from different weights; load the same ones, or call set_seed before creating the model",
 )
+
+
+SECOND = ("subspace", "directions", "signs", "rows", "step", "rule", "correction")  # as Cosmo calls them
 
 
 class TrainerCosmo(Cosmo):
@@ -126,10 +130,13 @@ class CosmoTrainer(Trainer):
         model.train()
         inputs = self._prepare_inputs(inputs)
 
-        def closure() -> Any:
-            batch = copy.copy(inputs)  # compute_loss may remove the labels
+        def closure(k: int = 0, of: int = 1) -> Any:
+            batch, items = copy.copy(inputs), num_items_in_batch  # compute_loss may remove the labels
+            if of > 1:
+                batch = block_of(batch, k, of)
+                items = self._get_num_items_in_batch([batch], self.args.device)
             with self.compute_loss_context_manager():
-                return self.compute_loss(model, batch, num_items_in_batch=num_items_in_batch)
+                return self.compute_loss(model, batch, num_items_in_batch=items)
 
         try:
             loss = self.optimizer.step(closure)
@@ -170,7 +177,7 @@ class CosmoTrainer(Trainer):
         return TrainerCosmo(
             trained,
             lr=args.learning_rate,
-            q=suggest_q(d) if args.q is None else args.q,
+            q=suggest_q(args.subspace or d) if args.q is None else args.q,
             seed=args.tape,
             mu=args.mu,
             momentum=args.momentum,
@@ -178,6 +185,7 @@ class CosmoTrainer(Trainer):
             schedule=args.schedule if graph else None,
             coupling=args.coupling if graph else "I",
             wire=args.wire,
+            **{name: vars(args)[name] for name in SECOND},
             key=None if args.key_file is None else read_key(args.key_file),
             deadline=args.deadline,
             listen=args.listen,
@@ -187,6 +195,16 @@ class CosmoTrainer(Trainer):
 def parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """An optimizer's parameters, in order."""
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def block_of(inputs: dict[str, Any], k: int, of: int) -> dict[str, Any]:
+    """Block k of `of` of a batch: some rows of each tensor that has one for each example."""
+    sizes = {key: len(part) for key, part in inputs.items() if isinstance(part, torch.Tensor) and part.ndim}
+    size = max(sizes.values(), default=0)
+    if size < of:
+        raise InputError(f"{of} directions cannot split a batch of {size} rows; lower directions")
+    cut = blocks(size, of)[k]
+    return {key: part[cut] if sizes.get(key) == size else part for key, part in inputs.items()}
 
 
 def fingerprint(tensors: list[torch.Tensor]) -> str:

@@ -17,7 +17,7 @@ from zocosmo.report.figures import new_panels, save_figure
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "-.", ":")
 BUDGET: dict[str, Any] = {"color": "#555555", "linestyle": "--", "linewidth": 1, "zorder": 0}
-ACROSS = ("bits", "round")
+ACROSS = ("bits", "round", "examples")
 NAMES = {
     "objective": r"objective $F(\bar{x})$",
     "local": r"mean of $F_i(x_i)$",
@@ -27,7 +27,7 @@ WIDTH = 8.0  # inches, so that 9-point text is readable in a README
 
 
 class Curve(NamedTuple):
-    """One line: columns round, bits, mean, std, least; and the number of diverged runs."""
+    """One line: round, bits, mean, std, least, and examples if counted; the number of diverged runs."""
 
     points: pd.DataFrame
     diverged: int
@@ -42,9 +42,11 @@ def figure(
     budgets: Sequence[float] = (),
     note: str = "",
 ) -> None:
-    """Draw a metric against bits per node or rounds. Budgets are dashed vertical lines; the axis ends just
-    after the largest. A `note` stands above all panels."""
+    """Draw a metric against bits per node, rounds, or examples per node. Budgets are dashed vertical lines;
+    the axis ends just after the largest. A `note` stands above all panels."""
     check_known("x", x, ACROSS)
+    if x not in log:
+        raise InputError(f"the log does not count {x}; set rows of its problem to shared or split")
     check_metric(log, metric)
     if log.empty:
         raise InputError("the log has 0 rows to draw; run its trials first")
@@ -91,6 +93,7 @@ def curve(log: pd.DataFrame, metric: str) -> Curve:
     rounds = log[~log["diverged"]].groupby("round")
     points = rounds.agg(
         bits=("bits", "mean"),
+        **({"examples": ("examples", "mean")} if "examples" in log else {}),
         mean=(metric, "mean"),
         std=(metric, "std"),
         least=(metric, "min"),
@@ -164,6 +167,8 @@ def unit_of(log: pd.DataFrame, x: str, budgets: Sequence[float]) -> tuple[float,
     """The unit of the x axis and its label."""
     if x == "round":
         return 1.0, "round $t$"
+    if x == "examples":
+        return 1.0, "examples evaluated per node"
     most = max(float(log["bits"].max()), *budgets, 0.0)
     for unit, name in ((1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit")):
         if most >= unit:

@@ -140,7 +140,10 @@ class Parameters(Tensors):
         return self._last[1]
 
     def _cut(self, support: Support) -> list[TensorPart]:
-        index = self.index(support)
+        index, order = self.index(support), None
+        if (np.diff(index) < 0).any():  # as the columns of a subspace stand
+            order = np.argsort(index, kind="stable")
+            index = index[order]
         cuts = np.searchsorted(index, self.offsets)
         sizes = np.diff(cuts)
         local = index - np.repeat(self.offsets[:-1], sizes)
@@ -148,7 +151,8 @@ class Parameters(Tensors):
         for (device, _), tensors in self.alike(np.flatnonzero(sizes).tolist()):
             where = np.concatenate([np.arange(cuts[k], cuts[k + 1]) for k in tensors])
             at = torch.from_numpy(local[where]).to(device)  # one transfer
-            parts.append(TensorPart(where, tensors, torch.split(at, sizes[tensors].tolist())))
+            places = where if order is None else order[where]
+            parts.append(TensorPart(places, tensors, torch.split(at, sizes[tensors].tolist())))
         return parts
 
 

@@ -6,9 +6,8 @@ it reads and writes q entries at a time.
 
 import hashlib
 import itertools
-import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,105 +18,31 @@ from numpy.typing import NDArray
 from zocosmo.channel import Channel, MemoryChannel
 from zocosmo.core.coupling import COUPLINGS
 from zocosmo.core.ledger import Ledger
-from zocosmo.core.support import Direction, check_size
+from zocosmo.core.subspace import check_subspace
+from zocosmo.core.support import check_size
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.dist.peer import Peer
 from zocosmo.dist.rendezvous import is_launched, join
-from zocosmo.errors import InputError, OracleError, check_known
+from zocosmo.errors import InputError, check_known
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import cosmo, edge_local
 from zocosmo.methods.base import RULES, World, check_number
 from zocosmo.methods.several import Several
-from zocosmo.oracle import Mask, Oracle, Query, ask_points
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.driver import Rounds
-from zocosmo.state import Coordinates
 from zocosmo.torch.coordinates import Parameters, Tensors
 from zocosmo.torch.flat import HALF, Flat
+from zocosmo.torch.losses import Losses
+from zocosmo.torch.space import LiftedParameters
 
 SHARED = ("lr", "mu", "momentum")  # options that must be equal in all parameter groups
-DEFAULTS = {"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain"}
+DEFAULTS = {"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain", "correction": 0.0}
+NOT_GIVEN = {"subspace": None, "rows": None}
 LARGE = 2**26  # parameters above which only visited ones have momentum
 
 _sessions = itertools.count()  # numbers the sessions of this process: each has its own keys in the store
 
 Values = NDArray[Any]
-Arraylike = torch.Tensor | np.ndarray | np.generic
-
-
-class Losses(Oracle):
-    """A closure as the oracle of one node in one round.
-
-    All queries see the same random numbers of torch: with different dropout the slope would be noise. Losses
-    that are tensors are read after all forwards are launched, so that a GPU is not idle in between.
-    """
-
-    asynchronous = True
-
-    def __init__(
-        self, closure: Callable[[], Any], *, node: int, t: int, devices: Iterable[torch.device]
-    ) -> None:
-        self.closure, self.where, self.found = closure, f"node {node} in round {t}", list[float]()
-        self._due = 2  # losses of this round
-        self._cuda = sorted({device.index for device in devices if device.type == "cuda"})
-        self._coins = torch.get_rng_state(), [torch.cuda.get_rng_state(k) for k in self._cuda]
-
-    def __call__(self, x: Any, t: int, *, active: Mask | None = None) -> Values:
-        """The loss at the current parameters, (1, 1)."""
-        return np.array([[self._number(self._ask(again=True))]])
-
-    def slopes(self, query: Query, t: int) -> Values:
-        return self.finish(self.start(query, t))
-
-    def start(self, query: Query, t: int) -> tuple[Query, list[Any] | None]:
-        """Launch all forwards; none if this node has no partner."""
-        if query.active is not None and not query.active.any():
-            return query, None
-        self._due = query.evaluations()
-        again = itertools.chain([False], itertools.repeat(True))
-        return query, ask_points(query, lambda _: self._ask(again=next(again)))
-
-    def look_ahead(self, coming: Direction, query: Query, t: int, more: tuple[Direction, ...] = ()) -> None:
-        if query.active is None or query.active.any():
-            query.x.look_ahead(coming, query.u)
-
-    def finish(self, started: tuple[Query, list[Any] | None]) -> Values:
-        query, answers = started
-        if answers is None:
-            return np.zeros((1, 1, len(query.directions)), query.x.dtype)
-        return query.slopes([np.array([[self._number(answer)]]) for answer in answers])
-
-    def _ask(self, *, again: bool) -> Any:
-        if again:
-            torch.set_rng_state(self._coins[0])
-            for k, coins in zip(self._cuda, self._coins[1], strict=True):
-                torch.cuda.set_rng_state(coins, k)
-        answer = self.closure()
-        if isinstance(answer, torch.Tensor) and answer.numel() == 1:
-            return answer.detach().reshape(()).clone()  # the next call may reuse its memory
-        return answer
-
-    def _number(self, answer: Any) -> float:
-        loss = one_number(answer)
-        if loss is None:
-            shape = f" of shape {tuple(answer.shape)}" if isinstance(answer, Arraylike) else ""
-            what = f"a {type(answer).__name__}{shape}"
-            raise OracleError(f"the closure of {self.where} gave {what}; it must return one number")
-        if not math.isfinite(loss):
-            query = f"query {len(self.found) + 1} of {self._due}"
-            raise OracleError(f"the closure of {self.where} gave {loss} at {query}; lower lr or mu")
-        self.found.append(loss)
-        return loss
-
-
-def one_number(answer: Any) -> float | None:
-    """The answer of a closure as a number; None if it is not one number."""
-    if isinstance(answer, torch.Tensor) and not answer.ndim:
-        return float(answer.item())
-    if isinstance(answer, Arraylike):
-        flat = answer.reshape(-1)
-        return float(flat[0].item()) if len(flat) == 1 else None
-    return float(answer) if isinstance(answer, int | float) else None
 
 
 class Cosmo(torch.optim.Optimizer):
@@ -138,7 +63,10 @@ class Cosmo(torch.optim.Optimizer):
     the parameters into one buffer, see `Flat`.
 
     `directions` sign vectors share a support, `signs` independent or orthogonal, with slopes from `sides` 1
-    or 2: 2K losses a round, or K + 1. With `step` normalised, lr is about the length of a step.
+    or 2: 2K losses a round, or K + 1. With `step` normalised, lr is about the length of a step. With `rows`
+    split, closure(k, K) is the loss on block k of K of the batch, and each direction has its own block.
+    `correction` is γ of `methods.Corrected`. In a `subspace` of m dimensions the parameters are x0 + P z, x0
+    their first values and P public, and z is what moves: q and a message are counted in it.
     """
 
     def __init__(
@@ -158,6 +86,9 @@ class Cosmo(torch.optim.Optimizer):
         signs: str = "independent",
         sides: int = 2,
         step: str = "plain",
+        rows: str | None = None,
+        correction: float = 0.0,
+        subspace: int | None = None,
         sparse: bool | None = None,
         wire: str = "f32",
         key: bytes | None = None,
@@ -171,35 +102,47 @@ class Cosmo(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "mu": mu, "momentum": momentum})
         self._sealed = True
         tensors = [p for group in self.param_groups for p in group["params"]]
+        self.d, self.subspace, self.rows = sum(p.numel() for p in tensors), subspace, rows
+        self.size, self.q = check_size(self.d if subspace is None else check_subspace(self.d, subspace)[1], q)
         half = any(p.dtype in HALF for p in tensors)
-        self.sparse = half or sum(p.numel() for p in tensors) > LARGE if sparse is None else bool(sparse)
-        self.d, self.q = check_size(sum(p.numel() for p in tensors), q)
-        self.x: Tensors = Flat(tensors) if half or self.sparse else Parameters(tensors)
+        usual = subspace is None and (half or self.d > LARGE)
+        self.sparse = usual if sparse is None else bool(sparse)
+        is_flat = subspace is None and (half or self.sparse)
+        self.x: Tensors = Flat(tensors) if is_flat else Parameters(tensors)
+        self._check_kinds(correction, sides)
+        self.lifted = None if subspace is None else LiftedParameters(Parameters(tensors), subspace, seed)
         self.schedule, self.coupling, self.rule, self.wire = schedule, coupling, rule, wire
         self._several = {"directions": directions, "signs": signs, "sides": sides, "step_rule": step}
+        self._several["correction"] = correction
         self._v = np.zeros((1, 1, 1))  # running mean of squared slopes, of normalised steps
         self.graph, self.queries = checked_graph(graph, schedule, coupling), 0
-        self._m: Coordinates | None = None
+        self._beside: dict[str, Any] = {}  # momentum and corrections, once a round has needed them
         self._of: tuple[tuple[float, ...], cosmo.Cosmo | edge_local.EdgeLocal] | None = None
         self._commitment = Tape(seed).commitment()
         method = self._method()
-        method.check(World(self.graph, self.d, schedule or "auto"))
+        method.check(World(self.graph, self.size, schedule or "auto"))
         self.peer: Peer | None = None
         self.channel: Channel
         if self.graph.n > 1:
             about = {"method": method.kind, "lr": method.eta, "mu": method.mu, "momentum": method.beta}
-            about |= {"rule": rule, "coupling": coupling, "shapes": self._shapes(), **self._stated(method)}
+            about |= {
+                "rule": rule,
+                "coupling": coupling,
+                "shapes": self._shapes(),
+                **self._stated(method),
+                **self._given(),
+            }
             session: dict[str, Any] = {"seed": seed, "key": key, "deadline": deadline, "backend": backend}
-            session |= {"d": self.d, "q": self.q, "wire": wire, "dtype": str(self.x.dtype)}
+            session |= {"d": self.size, "q": self.q, "wire": wire, "dtype": str(self.x.dtype)}
             session |= {"graph": self.graph, "schedule": schedule or "auto", "about": about}
             job = join(listen=listen).part(f"optimizer/{next(_sessions)}")
             self.peer = Peer(job=job, **session).__enter__()
             self.channel = self.peer.channel
         else:
-            alone: dict[str, Any] = {"d": self.d, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
+            alone: dict[str, Any] = {"d": self.size, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
             self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)
         self.node = self.peer.node if self.peer else 0
-        world = World(self.graph, self.d, schedule or "auto", np.array([self.node]))
+        world = World(self.graph, self.size, schedule or "auto", np.array([self.node]))
         at_once = 1 if self.sparse else None  # a forward of a large model takes longer than a draw
         draws = DrawAhead(method, [world], [seed], self.x.dtype, at_once=at_once)
         self._rounds = Rounds(method, None, draws, self.channel, lead=(1,))
@@ -216,9 +159,13 @@ class Cosmo(torch.optim.Optimizer):
             raise InputError(f"this optimizer was closed after {self.t} rounds; make a new one")
         method = self._method()
         self._rounds.use(method)
-        m: Any = self._momentum() if method.beta else None
-        self._rounds.state = method.state_of(self.x, m, self._v if method.is_scaled else None)
-        losses = Losses(closure, node=self.node, t=self.t, devices=self.x.devices)
+        m = self._kept("momentum") if method.beta else None
+        c = self._kept("correction") if method.is_corrected else None
+        x = self.x if self.lifted is None else self.lifted
+        self._rounds.state = method.state_of(x, m, self._v if method.is_scaled else None, c)
+        lifting = None if self.lifted is None else self.lifted.lifting
+        where: dict[str, Any] = {"node": self.node, "t": self.t, "devices": self.x.devices}
+        losses = Losses(closure, lifting=lifting, split=self.rows == "split", **where)
         if self.peer is not None:
             self.peer.begin(self.t)
         try:
@@ -249,6 +196,11 @@ class Cosmo(torch.optim.Optimizer):
             ours["visited"] = {k: torch.from_numpy(v) for k, v in visits.items()}
         if self._method().is_scaled:
             ours["v"] = torch.from_numpy(self._v.copy())
+        if links := self.channel.arrays():
+            ours["links"] = {name: torch.from_numpy(np.array(array)) for name, array in links.items()}
+        if self.lifted is not None:
+            own = {name: torch.from_numpy(array.copy()) for name, array in self._beside.items()}
+            ours["subspace"] = {**self.lifted.arrays(), **own}
         return {**super().state_dict(), "zocosmo": {**ours, "of": self._identity()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -256,8 +208,9 @@ class Cosmo(torch.optim.Optimizer):
         if "zocosmo" not in state_dict:
             raise InputError(f"this is not a state of Cosmo: it has {', '.join(state_dict)}, not zocosmo")
         ours = state_dict["zocosmo"]
-        of = {"sparse": False, **DEFAULTS, **ours["of"]}
-        for name, mine in {**DEFAULTS, **self._identity()}.items():
+        usual = {**DEFAULTS, **NOT_GIVEN}
+        of = {"sparse": False, **usual, **ours["of"]}
+        for name, mine in {**usual, **self._identity()}.items():
             if of.get(name) != mine:
                 raise InputError(
                     f"{name}: the state has {of.get(name)}, this optimizer {mine}; make them equal"
@@ -268,10 +221,11 @@ class Cosmo(torch.optim.Optimizer):
         super().load_state_dict(state_dict)
         names = [name for group in state_dict["param_groups"] for name in group["params"]]
         for name, p in zip(names, self.x.tensors, strict=True):
-            if name in state_dict["state"]:  # torch rounds it to the type of p, or shares it
-                kept = state_dict["state"][name]["momentum"]
-                self.state[p]["momentum"] = kept.to(p.device, self.x.value, copy=True)
-        self._m = None
+            for part, kept in state_dict["state"].get(name, {}).items():  # torch rounds it to p, or shares it
+                self.state[p][part] = kept.to(p.device, self.x.value, copy=True)
+        self._beside = {}
+        self._load_space(ours.get("subspace", {}))
+        self.channel.restore({name: part.cpu().numpy() for name, part in ours.get("links", {}).items()})
         self.x.restore_visits({k: v.cpu().numpy() for k, v in ours.get("visited", {}).items()})
         self._rounds.t, self.queries = ours["round"], ours["queries"]
         self._v = ours["v"].cpu().numpy().copy() if "v" in ours else np.zeros((1, 1, 1))
@@ -318,16 +272,42 @@ class Cosmo(torch.optim.Optimizer):
             return cosmo.Cosmo(**given)
         return edge_local.EdgeLocal(coupling=self.coupling, **given)  # type: ignore[arg-type]
 
-    def _momentum(self) -> Coordinates:
-        """Momentum of all parameters, or of visited ones, in the type of the values."""
-        if self._m is None and self.sparse:
-            self._m = self.x.zeros_like()
-        elif self._m is None:
-            for p in self.x.tensors:
-                if "momentum" not in self.state[p]:
-                    self.state[p]["momentum"] = torch.zeros(p.shape, dtype=self.x.value, device=p.device)
-            self._m = Parameters([self.state[p]["momentum"] for p in self.x.tensors])
-        return self._m
+    def _kept(self, name: str) -> Any:
+        """Momentum or corrections of all parameters, or of visited ones, in the type of the values; in a
+        subspace those of z."""
+        if name not in self._beside:
+            self._beside[name] = self._make(name)
+        return self._beside[name]
+
+    def _make(self, name: str) -> Any:
+        if self.lifted is not None:
+            return self.lifted.zeros_like()
+        if self.sparse:
+            return self.x.zeros_like()
+        for p in self.x.tensors:
+            if name not in self.state[p]:
+                self.state[p][name] = torch.zeros(p.shape, dtype=self.x.value, device=p.device)
+        return Parameters([self.state[p][name] for p in self.x.tensors])
+
+    def _load_space(self, arrays: dict[str, torch.Tensor]) -> None:
+        """Take z, x0, and what is kept beside z."""
+        if self.lifted is not None:
+            self.lifted.restore(arrays)
+            own = {name: part for name, part in arrays.items() if name not in ("z", "x0")}
+            self._beside = {name: part.cpu().numpy().copy() for name, part in own.items()}
+
+    def _check_kinds(self, correction: float, sides: int) -> None:
+        """Refuse options that exclude each other."""
+        if self.rows is not None:
+            check_known("rows", self.rows, ("split",))
+            if sides == 1:
+                raise InputError("with rows split each direction has its own examples; use sides 2, not 1")
+        if self.subspace is not None and self.sparse:
+            raise InputError("in a subspace momentum is small; leave sparse out")
+        if correction and isinstance(self.x, Flat):
+            raise InputError(
+                "corrections are kept for all parameters, in float32; leave sparse out, or use a subspace"
+            )
 
     def _identity(self) -> dict[str, Any]:
         """The session and node that a state belongs to."""
@@ -344,11 +324,16 @@ class Cosmo(torch.optim.Optimizer):
             "edges": [list(edge) for edge in self.graph.edges],
             "shapes": self._shapes(),
             **self._stated(self._method()),
+            **self._given(),
         }
+
+    def _given(self) -> dict[str, Any]:
+        """Subspace and rows, where they are given."""
+        return {name: vars(self)[name] for name in NOT_GIVEN if vars(self)[name] is not None}
 
     @staticmethod
     def _stated(method: Several) -> dict[str, Any]:
-        """Directions, signs, sides and step, where they are not the defaults."""
+        """Directions, signs, sides, step and correction, where they are not the defaults."""
         stated = [name for name in DEFAULTS if name not in method.unstated]
         return {name: method.settings[name] for name in stated}
 

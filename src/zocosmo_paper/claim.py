@@ -159,7 +159,7 @@ def close(words: str, paper: str, a: Cell, b: Cell, limit: float | None = None) 
         at = student_interval(a.values, b.values)
         gaps = [(at.low - limit, at.high - limit), (-at.high - limit, -at.low - limit)]
         meant = f"apart by at most {limit:g}"
-    refused, shown = any(low > 0 for low, _ in gaps), all(high < 0 for _, high in gaps)
+    refused, shown = any(low >= 0 for low, _ in gaps), all(high < 0 for _, high in gaps)
     state = (
         "refused" if refused else "shown" if shown else "neither shown nor refused: the interval holds both"
     )

@@ -186,7 +186,8 @@ def log_claim(row: Quote, ours: Cell) -> Claim:
     mean, std, seeds, _ = row.printed
     spread = math.sqrt(math.log1p((std / mean) ** 2))
     middle = math.log(mean) - spread**2 / 2
-    printed = Printed(round(middle / math.log(10), 3), round(spread / math.log(10), 3), seeds)
+    at, about = round(middle / math.log(10), 3), round(spread / math.log(10), 3)
+    printed = Printed(at, about, seeds, f"{at:g} ± {about:g}")
     logs = {seed: math.log10(value) for seed, value in ours.values.items()}
     note = "the paper's mean ± std read as those of a log-normal"
     return check(figure(f"{row.words}: log10", printed, logs, diverged=ours.diverged, note=note))

@@ -16,7 +16,17 @@ from pathlib import Path
 from zocosmo.report.tables import csv_text
 from zocosmo_paper import reproduce
 from zocosmo_paper.board import WORST_FIRST, number
-from zocosmo_paper.claim import CHECK, CONSTANT, COUNTED, FIGURE, RELATION, STATEMENT, VERDICTS, WITHIN
+from zocosmo_paper.claim import (
+    CHECK,
+    CONSTANT,
+    COUNTED,
+    COVERS,
+    FIGURE,
+    RELATION,
+    STATEMENT,
+    VERDICTS,
+    WITHIN,
+)
 from zocosmo_paper.forty import COLUMNS, SEEDS, AtForty, kept
 from zocosmo_paper.headline import Headline, Judged, headline
 from zocosmo_paper.items import all_items
@@ -40,7 +50,7 @@ def rows() -> list[Row]:
 
 
 def told(found: Sequence[Row]) -> Headline:
-    return headline(Judged(row["kind"], row["verdict"], row["needs"]) for row in found)
+    return headline(Judged(row["kind"], row["verdict"], row["needs"], row["fitted"]) for row in found)
 
 
 def tables() -> str:
@@ -49,7 +59,7 @@ def tables() -> str:
     counted = [row for row in found if row["kind"] in COUNTED and not row["needs"]]
     off = [row for row in counted if not agrees(row)]
     said = {
-        "": [f"**{told(found).sentence}** {told(found).details}", "", *by_item(found)],
+        "": [f"**{told(found).sentence}** {told(found).details}", "", power(counted), "", *by_item(found)],
         "What does not agree": [*listing(off)],
         f"What {SEEDS} seeds turn": [*turned(counted)],
         "Orderings and figures that agree": [
@@ -64,6 +74,19 @@ def tables() -> str:
     }
     parts = [[f"### {title}", ""] * bool(title) + lines for title, lines in said.items()]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def power(counted: Sequence[Row]) -> str:
+    """How many verdicts could hardly have been others."""
+    figures = [row for row in counted if row["kind"] == FIGURE and row["verdict"] == WITHIN]
+    weak = sum(COVERS in row["note"] for row in figures)
+    near = [row for row in counted if row["note"].startswith("close:") and row["verdict"] == WITHIN]
+    shown = sum(": shown" in row["note"] for row in near)
+    return (
+        f"Of the {len(figures)} figures that are within, {weak} have a tolerance that also covers another "
+        f"method's printed figure: these verdicts cannot tell the two apart. Of {len(near)} that are close, "
+        f"{shown} are shown to be; the others are not refused."
+    )
 
 
 def agrees(row: Row) -> bool:
@@ -88,14 +111,16 @@ def _tally(mine: Sequence[Row]) -> list[int | str]:
 
 def listing(found: Iterator[Row] | Sequence[Row]) -> Iterator[str]:
     """Lines with all that is known of them, those that fail first."""
-    yield _line("verdict", f"at {SEEDS} seeds", "item", "claim", "paper", "ours", "n", "expected", "note")
-    yield "|" + " --- |" * 9
+    columns = "item", "claim", "paper", "tolerance", "ours", "n", "expected", "note"
+    yield _line("verdict", f"at {SEEDS} seeds", *columns)
+    yield "|" + " --- |" * 10
     for row in sorted(found, key=lambda row: WORST_FIRST.index(row["verdict"])):
         later = forty_of(row)
         n = row["seeds"] + (f", {row['diverged']} diverged" if row["diverged"] != "0" else "")
-        about = f"`{row['item']}`", row["claim"], row["paper"], ours(row)
+        allowed = number(float(row["tolerance"]), 2) if row["tolerance"] else ""
+        about = f"`{row['item']}`", row["claim"], row["paper"], allowed, ours(row)
         expected = number(float(row["expected"] or "nan"), 4)
-        shown = "" if later is None else later.verdict
+        shown = "" if later is None else f"{later.verdict}: {ours({**row, **later._asdict()})}"
         yield _line(row["verdict"], shown, *about, n, expected if row["expected"] else "", row["note"])
 
 
@@ -124,10 +149,10 @@ def turned(found: Sequence[Row]) -> Iterator[str]:
 
 
 def constants(found: Iterator[Row]) -> Iterator[str]:
-    yield _line("item", "claim", "paper", "ours")
-    yield "| --- | --- | ---: | ---: |"
+    yield _line("item", "claim", "paper", "ours", "note")
+    yield "| --- | --- | ---: | ---: | --- |"
     for row in found:
-        yield _line(f"`{row['item']}`", row["claim"], row["paper"], ours(row))
+        yield _line(f"`{row['item']}`", row["claim"], row["paper"], ours(row), row["note"])
 
 
 def statements(found: Sequence[Row]) -> Iterator[str]:
@@ -154,7 +179,7 @@ def models(found: Iterator[Row]) -> Iterator[str]:
     yield _line("item", "claim", "paper", "another model")
     yield "|" + " --- |" * 4
     for row in found:
-        others = [
+        others = ["setting not printed"] * row["note"].startswith("no command") + [
             part.removeprefix("another model, ") for part in row["note"].split("; ") if "another" in part
         ]
         yield _line(f"`{row['item']}`", row["claim"], row["paper"], "; ".join(others))

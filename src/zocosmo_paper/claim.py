@@ -1,13 +1,14 @@
 """A claim of the paper, our result, and the computed verdict.
 
-    within     |difference| ≤ the printed std, or ≤ 2 standard errors of the difference; constants by digits
+    within     |difference| ≤ the printed std, or ≤ 2 standard errors of the difference; constants by digits;
+               "close" unless the 95 % interval refuses it
     ordering   an ordering holds, paired by seed: the 95 % interval is on the claimed side of 0;
                or a figure is off, but the ordering it supports holds
     no         neither
     not run    something it needs is missing, such as a model
 
 Where the paper prints a std, ours counts in a standard error up to that std and no further. Diverged runs are
-counted and left out of every mean.
+counted and left out of every mean. Intervals are Student's, over the seeds of a pair.
 
 Kinds. The paper prints `constant`, `figure` and `ordering` (which also means "close", "at every state" and
 the like); only these are counted. A `statement` is a theorem, proposition or lemma. A `check` is ours: the
@@ -17,11 +18,13 @@ paper prints no such value.
 import math
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import NamedTuple
 
 from zocosmo.report.budget import Cell
-from zocosmo.report.stats import paired_interval
+from zocosmo_paper.interval import student_interval
 
 WITHIN, ORDERING, NO, NOT_RUN = VERDICTS = ("within", "ordering", "no", "not run")
 KINDS = CONSTANT, FIGURE, RELATION, STATEMENT, CHECK = (
@@ -33,18 +36,34 @@ KINDS = CONSTANT, FIGURE, RELATION, STATEMENT, CHECK = (
 )
 COUNTED = (CONSTANT, FIGURE, RELATION)  # what the paper prints
 LEVEL = 0.05  # of the exact test
+TWICE = 2.0  # a factor below it is close, one above it is much or large
+COVERS = "the tolerance also covers"  # begins the note of a figure that cannot be told from another's
 SCALES: dict[str, int | Fraction] = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "%": Fraction(1, 100)}
 
 
 class Printed(NamedTuple):
-    """A figure as printed: mean ± std over seeds."""
+    """A figure as printed: mean ± std over seeds; `text` keeps its digits."""
 
     mean: float
     std: float = math.nan
     seeds: int = 5
+    text: str = ""
 
     def __str__(self) -> str:
-        return f"{self.mean:g}" if math.isnan(self.std) else f"{self.mean:g} ± {self.std:g}"
+        if self.text or math.isnan(self.std):
+            return self.text or f"{self.mean:g}"
+        places = decimals(self.mean, self.std)
+        return f"{self.mean:.{places}f} ± {self.std:.{places}f}"
+
+
+def decimals(*numbers: float) -> int:
+    """The most decimals that any of some numbers has: of a mean and its std, which a table rounds alike.
+
+    >>> decimals(65.4, 3.57), decimals(0.00192, 5e-05)
+    (2, 5)
+    """
+    exponents = [Decimal(repr(number)).as_tuple().exponent for number in numbers if math.isfinite(number)]
+    return max(0, *(-exponent for exponent in exponents if isinstance(exponent, int)))
 
 
 class Claim(NamedTuple):
@@ -62,6 +81,8 @@ class Claim(NamedTuple):
     note: str = ""
     kind: str = FIGURE
     exact: float = math.nan  # the expectation that `ours` estimates, where it is known
+    tolerance: float = math.nan  # how far a figure may be off
+    fitted: str = ""  # settings it rests on that were chosen because printed numbers come out
 
 
 def figure(
@@ -72,10 +93,12 @@ def figure(
     diverged: int = 0,
     ordered: bool = False,
     note: str = "",
+    rivals: Mapping[str, float] = MappingProxyType({}),
 ) -> Claim:
     """Our mean over seeds against a printed one. `ordered`: whether the ordering it supports holds.
 
-    Our std never widens the tolerance where the paper prints one.
+    Our std never widens the tolerance where the paper prints one. `rivals` are printed means of other methods
+    in the same place: the note names those that the tolerance covers, from which the verdict cannot tell it.
     """
     count = len(values)
     mean = math.fsum(values.values()) / count if count else math.nan
@@ -84,9 +107,12 @@ def figure(
     ours = spread if math.isnan(printed.std) else min(spread, printed.std)
     both = (printed.std, printed.seeds), (ours, count)
     error = math.sqrt(sum(s * s / n for s, n in both if n and s == s))
-    near = off <= printed.std or off <= 2 * error
-    verdict = WITHIN if near else ORDERING if ordered else NO
-    return Claim(words, str(printed), mean, verdict, spread, count, diverged, note=note)
+    tolerance = max(2 * error, 0.0 if math.isnan(printed.std) else printed.std)
+    verdict = WITHIN if off <= tolerance else ORDERING if ordered else NO
+    covered = [f"{name} ({at:g})" for name, at in rivals.items() if abs(at - printed.mean) <= tolerance]
+    weak = f"{COVERS} {', '.join(covered)}" if covered else ""
+    said = "; ".join(part for part in (note, weak) if part)
+    return Claim(words, str(printed), mean, verdict, spread, count, diverged, note=said, tolerance=tolerance)
 
 
 def order(
@@ -102,13 +128,50 @@ def order(
 
     `of` is the number of seeds: if some lost a run, the note says how many pairs are left.
     """
-    at = paired_interval(better, worse)
+    at = student_interval(better, worse)
     verdict = ORDERING if at.high < 0 else NO
     left = f"; rests on {at.pairs} of {of} seeds, the others lost a run" if at.pairs < of else ""
     note = f"{at.wins} of {at.pairs} pairs{left}"
     spread = std_of(differences(better, worse).values())
     claim = Claim(words, paper, at.difference, verdict, spread, at.pairs, diverged, at.low, at.high, note)
     return claim._replace(kind=RELATION)
+
+
+def much_below(words: str, paper: str, lower: Cell, higher: Cell) -> Claim:
+    """That one cell ends below half of another, by seed; `ours` is twice the one less the other."""
+    twice = lower._replace(values={seed: TWICE * value for seed, value in lower.values.items()})
+    claim = ends_below(words, paper, twice, higher)
+    means = f"{lower.mean:.3g} and {higher.mean:.3g}; much: twice the lower less the higher is below 0"
+    return claim._replace(note=f"{claim.note}; {means}")
+
+
+def close(words: str, paper: str, a: Cell, b: Cell, limit: float | None = None) -> Claim:
+    """That two means are close: `within` unless the 95 % interval refuses it. `ours` is a − b.
+
+    Close means less than a factor of 2 apart, or at most `limit` apart. Refused: the whole interval of
+    a − 2b, of b − 2a, or of |a − b| − limit lies above 0. Shown: all of them below 0. Else it stays open.
+    """
+    if limit is None:
+        gaps = [_gap(a.values, b.values, TWICE), _gap(b.values, a.values, TWICE)]
+        means = f"{a.mean:.3g} ± {a.std:.2g} and {b.mean:.3g} ± {b.std:.2g}, a ratio of {a.mean / b.mean:.2f}"
+        meant = f"less than a factor of {TWICE:g} apart ({means})"
+    else:
+        at = student_interval(a.values, b.values)
+        gaps = [(at.low - limit, at.high - limit), (-at.high - limit, -at.low - limit)]
+        meant = f"apart by at most {limit:g}"
+    refused, shown = any(low >= 0 for low, _ in gaps), all(high < 0 for _, high in gaps)
+    state = (
+        "refused" if refused else "shown" if shown else "neither shown nor refused: the interval holds both"
+    )
+    claim = ends_below(words, paper, a, b)
+    bad = refused or claim.seeds < 2
+    return claim._replace(verdict=NO if bad else WITHIN, note=f"close: {meant}: {state}")
+
+
+def _gap(a: Mapping[str, float], b: Mapping[str, float], times: float) -> tuple[float, float]:
+    """The interval of a − times · b."""
+    at = student_interval(a, {seed: times * value for seed, value in b.items()})
+    return at.low, at.high
 
 
 def std_of(values: Iterable[float]) -> float:
@@ -197,6 +260,12 @@ def unknown(words: str, paper: str, note: str, kind: str = FIGURE) -> Claim:
 def check(claim: Claim) -> Claim:
     """A check of our own: shown apart, and not counted."""
     return claim._replace(kind=CHECK)
+
+
+def repeated(claim: Claim, where: str) -> Claim:
+    """A number that is printed again: shown, and counted only once, elsewhere."""
+    note = f"counted once, as {where}"
+    return check(claim._replace(note=f"{claim.note}; {note}" if claim.note else note))
 
 
 def relation(claim: Claim) -> Claim:

@@ -8,7 +8,11 @@ from typing import NamedTuple
 
 from zocosmo_paper.claim import CONSTANT, COUNTED, FIGURE, NO, NOT_RUN, ORDERING, RELATION, WITHIN, Claim
 
-NAMES = {CONSTANT: "deterministic constants", FIGURE: "measured figures", RELATION: "orderings"}
+NAMES = {
+    CONSTANT: "deterministic constants",
+    FIGURE: "measured figures",
+    RELATION: "orderings and other relations",
+}
 HEADER = ("kind", "reruns", "agree", "order only", "do not", "need a 7B model", "not run for another reason")
 
 
@@ -18,6 +22,7 @@ class Judged(NamedTuple):
     kind: str
     verdict: str
     needs: str = ""  # what the user must provide, such as a model
+    fitted: str = ""  # settings chosen because printed numbers come out
 
 
 class Tally(NamedTuple):
@@ -42,6 +47,7 @@ class Headline(NamedTuple):
     """Counts by kind; `sentence` is what README, docs and page show."""
 
     kinds: dict[str, Tally]
+    fitted: int = 0  # of the figures and orderings that agree, those that rest on fitted settings
 
     @property
     def all(self) -> Tally:
@@ -70,7 +76,13 @@ class Headline(NamedTuple):
             f"{tally.no} do not)"
             for kind, tally in self.kinds.items()
         ]
-        return f"They are {', '.join(parts[:-1])} and {parts[-1]}."
+        run = self.kinds[FIGURE] + self.kinds[RELATION]
+        return (
+            f"They are {', '.join(parts[:-1])} and {parts[-1]}. Constants mostly check the paper's "
+            f"arithmetic; of the other {run.total}, {run.agree} agree, {run.order_only} in order only, "
+            f"{run.no} do not, and {self.fitted} of those {run.agree} rest on settings that we fitted to "
+            "the printed numbers."
+        )
 
     @property
     def rows(self) -> list[list[str]]:
@@ -81,11 +93,12 @@ class Headline(NamedTuple):
 
 def headline(lines: Iterable[Judged]) -> Headline:
     """Count the lines that the paper prints; checks of ours and statements are left out."""
-    found = {kind: Tally() for kind in COUNTED}
+    found, fitted = {kind: Tally() for kind in COUNTED}, 0
     for line in lines:
         if line.kind in found:
             found[line.kind] += _one(line)
-    return Headline(found)
+            fitted += bool(line.fitted) and line.kind != CONSTANT and _one(line).agree
+    return Headline(found, fitted)
 
 
 def _one(line: Judged) -> Tally:
@@ -99,4 +112,4 @@ def _one(line: Judged) -> Tally:
 
 def of_claims(pairs: Iterable[tuple[str, Claim]]) -> Headline:
     """The headline of claims, each with what its item needs."""
-    return headline(Judged(claim.kind, claim.verdict, needs) for needs, claim in pairs)
+    return headline(Judged(claim.kind, claim.verdict, needs, claim.fitted) for needs, claim in pairs)

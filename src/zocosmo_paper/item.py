@@ -56,6 +56,7 @@ class Item:
     find: Callable[[Evidence], Findings]
     configs: tuple[str, ...] = ()  # in zocosmo_paper/configs, without .yaml
     ours: Mapping[str, str] = field(default_factory=dict)  # settings that the paper omits, our choice and why
+    fitted: tuple[str, ...] = ()  # of `ours`: chosen because the printed numbers come out
     fixed: tuple[str, ...] = ()  # configs whose seeds --seeds does not change
     needs: str = ""  # what the user must provide, such as a model; `all` then skips the item
     draws: bool = False  # whether it has pictures, which need matplotlib

@@ -20,6 +20,7 @@ from zocosmo_paper.claim import (
     WITHIN,
     Claim,
     Printed,
+    decimals,
     differences,
     figure,
     order,
@@ -118,8 +119,9 @@ class Gap(NamedTuple):
 
     @property
     def paper(self) -> str:
-        ends = "" if math.isnan(self.low) else f" [{self.low:g}, {self.high:g}]"
-        return f"{self.mean:+g}{ends}".replace("-", "−")
+        places = max(2, decimals(self.mean, self.low, self.high))  # points have two
+        ends = "" if math.isnan(self.low) else f" [{self.low:.{places}f}, {self.high:.{places}f}]"
+        return f"{self.mean:+.{places}f}{ends}".replace("-", "−")
 
     @property
     def places(self) -> tuple[At, ...]:
@@ -234,10 +236,13 @@ class ModelStudy(NamedTuple):
     configs: tuple[str, ...] = ()
     ours: Mapping[str, str] = {}
     command: str = ""  # if not one that runs configs
+    unsaid: str = ""  # what the paper does not print, without which nothing can be run
 
     def item(self) -> Item:
         configs = tuple(f"model/{name}" for name in self.configs)
-        command = self.command or f"zocosmo run configs/{configs[0]}.yaml --set problem.model=NAME"
+        command = self.command
+        if configs and not command:
+            command = f"zocosmo run configs/{configs[0]}.yaml --set problem.model=NAME"
         found = partial(find, self, command)
         about = self.name, self.title, self.labels, self.claimed
         return Item(*about, found, configs, self.ours, needs="a model", draws=True)
@@ -256,7 +261,8 @@ def find(study: ModelStudy, command: str, evidence: Evidence) -> Findings:
 
 def _not_run(study: ModelStudy, each: Said, command: str) -> Claim:
     """What to run, what it needs, and what a small model says of the same ordering."""
-    notes = [f"run: {command}", "needs the weights of Qwen2-7B and the data of the task"]
+    first = f"no command: {study.unsaid}" if study.unsaid else f"run: {command}"
+    notes = [first, "needs the weights of Qwen2-7B and the data of the task"]
     notes += another_model(study.name, each.words)
     return unknown(each.words, each.paper, "; ".join(notes), each.kind)
 

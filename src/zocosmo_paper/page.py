@@ -112,8 +112,9 @@ def _summary(results: Sequence[ItemResult]) -> str:
 All verdicts are computed. Where 40 seeds give another verdict than the paper's number, both stand there.</p>
 <ul class="counts">{"".join(tiles)}</ul>
 <dl class="terms">{"".join(f"<dt>{v}</dt><dd>{MEANINGS[v]}.</dd>" for v in VERDICTS if found[v])}</dl>
-<p>Ours are means ± standard deviations over seeds, or a mean paired difference and its 95 % bootstrap
-interval. Diverged runs are counted on each line and left out of every mean.</p>"""
+<p>Ours are means ± standard deviations over seeds, or a mean paired difference and its 95 % interval by
+Student's t. The tolerance of a figure stands below the printed one. Diverged runs are counted on each line
+and left out of every mean.</p>"""
 
 
 def _board(results: Sequence[ItemResult]) -> str:
@@ -144,6 +145,7 @@ def _line(line: BoardLine) -> str:
     claim, name = line.claim, line.result.item.name
     note = _note(claim.note)
     expected = "" if math.isnan(claim.exact) else _note(f"expected {number(claim.exact, 4)}")
+    allowed = "" if math.isnan(claim.tolerance) else _note(f"tolerance {number(claim.tolerance, 2)}")
     key = "" if math.isnan(claim.ours) else repr(float(claim.ours))
     verdict = f'<span class="verdict {_css(claim.verdict)}">{SIGNS[claim.verdict]} {claim.verdict}</span>'
     later = forty(name, claim)
@@ -151,7 +153,7 @@ def _line(line: BoardLine) -> str:
     cells = [
         f'<th scope="row"><a href="#{_id(name)}">{escape(name)}</a></th>',
         f"<td>{escape(claim.words)}{note}</td>",
-        f'<td class="num">{escape(claim.paper)}</td>',
+        f'<td class="num">{escape(claim.paper)}{allowed}</td>',
         f'<td class="num" data-key="{key}">{escape(ours_text(claim))}{expected}</td>',
         f'<td class="num">{claim.seeds or "–"}</td>',
         f'<td class="num">{claim.diverged}</td>',

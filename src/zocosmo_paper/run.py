@@ -13,7 +13,7 @@ from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Progress, run_plan
 from zocosmo.log import make_header
 from zocosmo.report.tables import csv_text
-from zocosmo_paper.claim import Claim
+from zocosmo_paper.claim import FIGURE, RELATION, Claim
 from zocosmo_paper.forty import forty
 from zocosmo_paper.headline import of_claims
 from zocosmo_paper.item import Evidence, Findings, Item
@@ -23,7 +23,7 @@ from zocosmo_paper.write import write_table, write_text
 
 COLUMNS = (
     *("item", "kind", "claim", "paper", "ours", "std", "seeds", "diverged", "low", "high", "expected"),
-    *("verdict", "verdict at 40 seeds", "needs", "note", "command"),
+    *("tolerance", "verdict", "verdict at 40 seeds", "needs", "fitted", "note", "command"),
 )
 SUFFIXES = (".png", ".svg", ".pdf")
 MODEL = "problem.model="  # the setting that names a model
@@ -119,7 +119,7 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
             tick=told,
         ).rows
     tick(item.name, "tables and figures", None)
-    found = item.find(Evidence(logs, how.seeds, folder, how.model, how.processes))
+    found = with_fitted(item, item.find(Evidence(logs, how.seeds, folder, how.model, how.processes)))
     assert item.draws or not found.pictures, f"{item.name} has pictures, so it needs draws=True"
     for table in found.tables:
         write_table(folder, table)
@@ -127,6 +127,13 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
         for suffix in SUFFIXES:
             picture.draw(folder / f"{picture.name}{suffix}")
     return ItemResult(item, found, folder, time.perf_counter() - begun, _command(item, how))
+
+
+def with_fitted(item: Item, found: Findings) -> Findings:
+    """Name, on every measured line, the settings of its item that were fitted to printed numbers."""
+    names = ", ".join(item.fitted)
+    claims = [c._replace(fitted=names) if c.kind in (FIGURE, RELATION) else c for c in found.claims]
+    return found._replace(claims=claims)
 
 
 def _command(item: Item, how: How) -> str:
@@ -177,10 +184,10 @@ def verdict_row(result: ItemResult, claim: Claim) -> list[str]:
     item, later = result.item, forty(result.item.name, claim)
     numbers = [_number(float(value)) for value in (claim.ours, claim.std)]
     counts = [str(claim.seeds or ""), str(claim.diverged)]
-    more = [_number(float(value)) for value in (claim.low, claim.high, claim.exact)]
+    more = [_number(float(value)) for value in (claim.low, claim.high, claim.exact, claim.tolerance)]
     verdicts = [claim.verdict, "" if later is None else later.verdict]
     about = [item.name, claim.kind, claim.words, claim.paper]
-    return [*about, *numbers, *counts, *more, *verdicts, item.needs, claim.note, result.command]
+    return [*about, *numbers, *counts, *more, *verdicts, item.needs, claim.fitted, claim.note, result.command]
 
 
 def _number(value: float) -> str:

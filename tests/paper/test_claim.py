@@ -3,22 +3,28 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from quadratics import made
 
 from zocosmo_paper.claim import (
     Printed,
     check,
+    close,
     constant,
     figure,
     fisher,
     frequency,
+    much_below,
     order,
+    repeated,
     rounds_to,
     unknown,
 )
-from zocosmo_paper.headline import of_claims
+from zocosmo_paper.headline import Judged, headline, of_claims
+from zocosmo_paper.interval import student_interval
 
 
 def seeds(*values):
@@ -64,9 +70,79 @@ def test_a_larger_printed_std_never_turns_within_into_no(values, std):
 
 
 def test_an_order_holds_where_the_whole_interval_lies_below_0():
-    found = order("a < b", "", seeds(1, 2, 3), seeds(2, 3, 5))
+    found = order("a < b", "", seeds(1, 2, 3), seeds(2, 3.5, 5))
     assert (found.verdict, found.note, found.seeds) == ("ordering", "3 of 3 pairs", 3)
     assert found.low <= found.ours <= found.high < 0
+    few = order("a < b", "", seeds(1, 2, 3), seeds(2, 3, 5))  # all pairs below, yet −1.33 ± 1.43
+    assert (few.verdict, few.note, few.high > 0) == ("no", "3 of 3 pairs", True)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=12))
+def test_the_interval_is_that_of_scipy(values):
+    from scipy.stats import ttest_1samp
+
+    assume(np.std(values) > 1e-3)
+    at = student_interval(seeds(*values), seeds(*[0.0] * len(values)))
+    ends = ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert (at.low, at.high) == pytest.approx((ends.low, ends.high), rel=1e-9, abs=1e-9)
+    assert at.wins == sum(value < 0 for value in values)
+
+
+def test_an_interval_needs_two_pairs_and_keeps_equal_differences_exact():
+    assert math.isnan(student_interval(seeds(1.0), seeds(2.0)).high)
+    assert math.isnan(student_interval({}, {}).difference)
+    assert student_interval(seeds(0.3, 0.3, 0.3), seeds(0.1, 0.1, 0.1))[:3] == (0.3 - 0.1,) * 3
+
+
+def test_a_figure_shows_its_tolerance_and_whom_it_covers():
+    """The larger of the std, 0.5, and 2 · 0.5/√4 with our equal values: 0.5."""
+    near = figure("x", Printed(2.0, 0.5, 4), seeds(2.0, 2.0), rivals={"a": 2.5, "b": 2.6})
+    assert (near.tolerance, near.note) == (0.5, "the tolerance also covers a (2.5)")
+    assert figure("x", Printed(2.0, 0.5, 4), seeds(2.0, 2.0), rivals={"b": 2.6}).note == ""
+
+
+@pytest.mark.parametrize(
+    ("other", "std", "verdict", "state"),
+    [(1.2, 0.1, "within", "shown"), (3.0, 0.1, "no", "refused"), (2.2, 2.0, "within", "neither shown")],
+)
+def test_close_is_refused_or_shown_by_an_interval_or_stays_open(other, std, verdict, state):
+    claim = close("x", "close", made(1.0, 0.05), made(other, std))
+    assert (claim.verdict, claim.kind) == (verdict, "ordering")
+    assert f": {state}" in claim.note
+
+
+@pytest.mark.parametrize(("apart", "verdict"), [(0.05, "within"), (0.5, "no")])
+def test_close_may_have_a_limit_instead(apart, verdict):
+    assert close("x", "", made(1.0, 0.01), made(1.0 + apart, 0.01), 0.1).verdict == verdict
+
+
+@pytest.mark.parametrize(("higher", "verdict"), [(1.9, "no"), (2.1, "ordering")])
+def test_much_is_more_than_twice(higher, verdict):
+    assert much_below("x", "", made(1.0, 0.01), made(higher, 0.01)).verdict == verdict
+
+
+def test_what_is_printed_twice_is_counted_once():
+    claim = constant("x", "1", 1, note="a")
+    assert repeated(claim, "the other").kind == "check"
+    assert repeated(claim, "the other").note == "a; counted once, as the other"
+
+
+def test_a_printed_figure_keeps_its_digits():
+    assert str(Printed(65.4, 3.57)) == "65.40 ± 3.57"
+    assert str(Printed(64.58, 5.4)) == "64.58 ± 5.40"
+    assert str(Printed(0.0106, 0.0027, 8, "(10.60 ± 2.70)e-3")) == "(10.60 ± 2.70)e-3"
+
+
+def test_agreements_on_fitted_settings_are_told():
+    lines = [Judged(*each) for each in (("figure", "within", "", "β"), ("ordering", "ordering", "", "β"))]
+    more = [
+        Judged("figure", "no", "", "β"),
+        Judged("constant", "within", "", "β"),
+        Judged("figure", "within"),
+    ]
+    told = headline([*lines, *more])
+    assert (told.fitted, told.all.agree) == (2, 4)
+    assert "of the other 4, 3 agree, 0 in order only, 1 do not, and 2 of those 3 rest on" in told.details
 
 
 @pytest.mark.parametrize("worse", [(0.5, 1.5, 2.5), (1.0, 2.0, 3.0), (2.0, 1.0, 3.0)])
@@ -138,7 +214,7 @@ def test_what_the_paper_prints_is_counted_and_checks_of_ours_are_not():
     claims = [
         constant("a", "1", 1),
         figure("b", Printed(1.0, 0.1), seeds(9.0, 9.0), ordered=True),
-        order("c", "", seeds(1, 2, 3), seeds(2, 3, 5)),
+        order("c", "", seeds(1, 2, 3), seeds(2, 3.5, 5)),
         check(constant("d", "1", 2)),
         unknown("e", "95 %", "give a model"),
     ]

@@ -10,6 +10,7 @@ from zocosmo_paper.items.extension import (
     LABELLED,
     MATCHED,
     PRINTED,
+    SETTING,
     UPDATES,
     find,
     first_updates,
@@ -52,13 +53,29 @@ def test_orderings_hold_where_cells_have_them_and_not_where_they_are_turned(clai
 
 
 def test_the_advantage_is_gone_only_where_it_is():
-    told = without_heterogeneity(cells())
-    assert [claim.verdict for claim in told] == ["ordering", "within", "within"] * 2
+    told = list(without_heterogeneity(cells()))
+    assert [claim.verdict for claim in told] == ["ordering", "ordering"] * 4
+    assert [claim.kind for claim in told] == ["ordering", "check"] * 4
     kept = cells()
     for spot in kept:
         if spot.zeta == 0 and spot.coupling == "I":
             kept[spot] = made(1e6, 0.01)
-    assert [claim.verdict for claim in without_heterogeneity(kept)] == ["no", "within", "no"] * 2
+    found = [claim.verdict for claim in without_heterogeneity(kept)]
+    assert found == ["ordering", "ordering", "no", "no"] * 2
+
+
+def test_an_advantage_that_turned_round_is_gone_too():
+    turned = cells()
+    for spot in turned:
+        if spot.zeta == 0 and spot.coupling == "G":
+            turned[spot] = made(1e6, 0.01)
+    assert {claim.verdict for claim in without_heterogeneity(turned)} == {"ordering"}
+
+
+def test_the_paper_names_i_alone_at_the_matched_step():
+    kinds = {claim.words: claim.kind for claim in matched_step(cells())}
+    assert {kind for words, kind in kinds.items() if " S:" in words} == {"check"}
+    assert {kind for words, kind in kinds.items() if " S:" not in words} == {"ordering"}
 
 
 def test_every_run_takes_the_same_first_update_with_the_matched_step():
@@ -79,7 +96,9 @@ def test_every_line_of_the_board_has_words_of_its_own(found):
 def test_every_printed_cell_is_held_against_runs_and_expectation(found):
     told = verdicts(found.claims)
     assert all({row.words, f"{row.words}: expectation"} <= set(told) for row in PRINTED)
-    assert [words for words in told if words.endswith("log10")] == ["F of G: ring, first step matched: log10"]
+    assert [words for words in told if words.endswith("log10")] == [
+        f"F of G: ring, first step matched{SETTING}: log10"
+    ]
 
 
 def test_all_sixteen_groups_are_drawn_and_four_are_named_after_the_paper(found):
@@ -107,8 +126,6 @@ def test_the_study_shows_what_is_printed(tmp_path):
     """The momentum cell of G on the ring is printed low: its ordering holds, its figure need not."""
     (result,) = reproduce(["extension"], tmp_path, processes=2)
     told = verdicts(result.findings.claims)
-    assert {words for words, verdict in told.items() if verdict == "no"} == {
-        "I close to G: ring, deterministic, zeta 0"
-    }
+    assert {words for words, verdict in told.items() if verdict == "no"} == set()
     off = {words for words, verdict in told.items() if verdict == "ordering" and words.startswith("F of")}
-    assert off <= {f"F of G: ring, noisy momentum{what}" for what in ("", ": expectation")}
+    assert off <= {f"F of G: ring, noisy momentum{SETTING}{what}" for what in ("", ": expectation")}

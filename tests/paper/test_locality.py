@@ -84,7 +84,7 @@ def test_edge_local_above_global_support_is_told():
 def test_rounds_that_cost_more_bits_miss_the_printed_counts():
     found = verdicts(find(made(printed(RINGS), costs={**COSTS, EDGE: 520})))
     assert found[f"N = 8, {EDGE}: logged rounds at 1 Mbit"] == "no"
-    assert found[f"{EDGE}: bits per node and round at N = 8"] == "no"
+    assert found[f"{EDGE}: bits per node and round on an even ring"] == "no"
     assert found[f"N = 8, {GLOBAL}: logged rounds at 1 Mbit"] == "within"
 
 

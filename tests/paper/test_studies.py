@@ -10,12 +10,11 @@ from quadratics import made, verdicts
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.theory.exact import Quadratics, expectation
 from zocosmo.theory.law import complete_law
-from zocosmo_paper.claim import Printed
+from zocosmo_paper.claim import Printed, close
 from zocosmo_paper.items.studies import (
     Quote,
     Spot,
     by_spot,
-    close,
     expected_batch,
     expected_gap,
     expected_path,

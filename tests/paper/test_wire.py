@@ -16,7 +16,11 @@ BYTES = {"values": 4 * 8192, "indexed": 8 * 8192, "dense": 4 * 2_523_136}
 
 def report(**micro):
     times = {"values": 100.0, "indexed": 130.0, "dense": 2000.0, **micro}
-    return {"rows": [{"name": name, "bytes": BYTES[name], "median_us": times[name]} for name in BYTES]}
+    rows = [
+        {"name": name, "bytes": BYTES[name], "median_us": us, "low_us": 0.9 * us, "high_us": 1.1 * us}
+        for name, us in times.items()
+    ]
+    return {"rows": rows}
 
 
 def verdicts(found):
@@ -55,12 +59,14 @@ def test_only_the_order_of_times_is_judged(quick, monkeypatch, plain, verdict):
     assert verdicts(found)["LoRA: indexed messages take longer than values"] == verdict
 
 
-def test_no_time_stands_in_tables_or_verdicts(quick):
-    """They would not be the same twice; times.md has them."""
+def test_no_time_stands_in_tables_and_ratios_are_not_counted(quick):
+    """They would not be the same twice; times.md has them, and the board their ratio, as a check of ours."""
     one, two = wire.find_serialisation(quick), wire.find_serialisation(quick)
     assert one.tables == two.tables
     assert [c[:2] for c in one.claims] == [c[:2] for c in two.claims]
-    assert all(math.isnan(c.ours) for c in one.claims if "longer" in c.words)
+    timed = [c for c in one.claims if "longer" in c.words]
+    assert [c.kind for c in timed] == ["check"] * 2
+    assert all(math.isfinite(c.ours) for c in timed)
     assert "µs on this machine" in (quick.folder / "times.md").read_text(encoding="utf-8")
 
 
@@ -68,6 +74,9 @@ def test_transfers_have_the_printed_sizes_and_order(monkeypatch, tmp_path):
     found = transfer(monkeypatch, tmp_path, report())
     assert [claim.verdict for claim in found.claims] == ["within"] * 4 + ["ordering"] * 2
     assert "1.30×" in (tmp_path / "times.csv").read_text(encoding="utf-8")
+    ratio = next(claim for claim in found.claims if claim.words == wire.DOUBLE)
+    assert (ratio.kind, ratio.ours) == ("check", 1.3)
+    assert (ratio.low, ratio.high) == pytest.approx((1.3 * 0.9 / 1.1, 1.3 * 1.1 / 0.9))
 
 
 @pytest.mark.parametrize("micro", [40_000.0, 50.0])

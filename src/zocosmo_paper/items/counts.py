@@ -1,10 +1,14 @@
 """What the model studies cost and count, without a model: mixing, payloads, runs, checkpoints; settings."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from zocosmo.experiments.plan import Trial
 from zocosmo.graphs.graph import Graph, complete, ring
 from zocosmo.graphs.weights import metropolis, rho
+from zocosmo.methods.decay import Drop
+from zocosmo.sim.engine import Simulation
 from zocosmo_paper.claim import Claim, check, constant
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.items.constants import SHORT, Fact, beside
@@ -69,6 +73,37 @@ def artifact_claims() -> list[Claim]:
     ]
 
 
+DROPPED_AT, EARLY_SEEDS = 100, 2
+
+
+def drop_claims() -> list[Claim]:
+    """A step that drops after round 100 leaves the states at round 100 alone; on quadratics."""
+    plan = load_config("appendix-correlation-experiments", EARLY_SEEDS)
+    found = []
+    for coupling in COUPLINGS:
+        trials = [trial for trial in plan.trials if trial.method.settings["coupling"] == coupling]
+        runs = [_early_states(trials, decay) for decay in (None, Drop(at=DROPPED_AT, by=0.1))]
+        alike = sum(bool((a == b).all()) for a, b in zip(*(states[0] for states in runs), strict=True))
+        later = sum(bool((a != b).any()) for a, b in zip(*(states[1] for states in runs), strict=True))
+        words = (
+            f"runs whose states at round {DROPPED_AT} are those of the constant step, bit by bit: {coupling}"
+        )
+        note = f"on quadratics; at round {DROPPED_AT + 1}, {later} of {len(trials)} differ"
+        found.append(check(constant(words, str(len(trials)), alike, "exactly, on the model", note)))
+    return found
+
+
+def _early_states(trials: Sequence[Trial], decay: Drop | None) -> tuple[Any, Any]:
+    """States of all runs after 100 rounds and after 101, with momentum and a decay."""
+    settings: dict[str, Any] = {"beta": 0.9} if decay is None else {"beta": 0.9, "decay": decay}
+    batch = Simulation([replace(t, method=replace(t.method, **settings)).run() for t in trials])  # type: ignore[type-var]
+    for _ in range(DROPPED_AT):
+        batch.round()
+    early = batch.states().copy()
+    batch.round()
+    return early, batch.states()
+
+
 KEPT = (
     (
         "Rosenbrock",
@@ -81,7 +116,7 @@ KEPT = (
 
 
 def find_artifacts(evidence: Evidence) -> Findings:
-    claims = artifact_claims()
+    claims = [*artifact_claims(), *drop_claims()]
     rows = [[name, ours] for name, ours in KEPT]
     notes = "Each item writes its manifest before the run, raw logs as Parquet, tables and figures."
     return Findings(

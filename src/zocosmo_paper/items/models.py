@@ -86,7 +86,7 @@ MOMENTUM = ModelStudy(
 LORA = ModelStudy(
     "qwen-sst2",
     "Qwen2-7B on SST-2: two nodes, 100 rounds",
-    ("tab:qwen_two_worker_lora", "fig:qwen_two_worker_sst2", "fig:qwen_training_restored"),
+    ("tab:qwen_two_worker_lora", "fig:qwen_two_worker_sst2"),
     "All methods stay near the model's ceiling; ZO-COSMO does so with the fewest bits.",
     (
         Mean("accuracy (%) at 100 rounds, ZO-COSMO", 94.13, 0.42, two(COSMO)),
@@ -97,14 +97,6 @@ LORA = ModelStudy(
         Mean("query loss at 100 rounds, ZO-MARINA-type", 0.976, 0.301, two(MARINA, "local")),
         Mean("accuracy (%) at 26.214 Mbit, indexed Rand-k", 94.56, 0.75, short(RAND)),
         Mean("query loss at 26.214 Mbit, indexed Rand-k", 0.843, 0.065, short(RAND, "local")),
-        Mean("training loss reached, ZO-COSMO", 2.12, NAN, two(COSMO, "local"), 1),
-        Mean("training loss reached, dense ZO-DSGD", 11.46, NAN, two(DENSE, "local"), 1),
-        Order(
-            "ZO-COSMO reaches less training loss than dense ZO-DSGD",
-            "2.12 against 11.46",
-            two(COSMO, "local"),
-            two(DENSE, "local"),
-        ),
         Mean("largest difference between the two replicas, ZO-COSMO", 0.0, NAN, two(COSMO, "disagreement")),
         Mean("largest difference between the two replicas, Rand-k", 0.0, NAN, two(RAND, "disagreement")),
         Order(
@@ -116,6 +108,23 @@ LORA = ModelStudy(
     ),
     ("qwen_two_worker_lora",),
     {**OURS, "step of the dense baseline": "that of ZO-COSMO"},
+)
+RESTORED = ModelStudy(
+    "qwen-training-loss",
+    "Qwen2-7B on SST-2: training losses of a figure whose setting is not printed",
+    ("fig:qwen_training_restored",),
+    "ZO-COSMO reaches a loss of 2.12 where dense ZO-DSGD reaches 11.46, with 308 times less payload.",
+    (
+        Mean("training loss reached, ZO-COSMO", 2.12, NAN, two(COSMO, "local"), 1),
+        Mean("training loss reached, dense ZO-DSGD", 11.46, NAN, two(DENSE, "local"), 1),
+        Order(
+            "ZO-COSMO reaches less training loss than dense ZO-DSGD",
+            "2.12 against 11.46",
+            two(COSMO, "local"),
+            two(DENSE, "local"),
+        ),
+    ),
+    unsaid="nodes, rounds, step and seeds of this figure are not printed; the table beside it ends at 0.741",
 )
 TOPOLOGY = ModelStudy(
     "qwen-topology",
@@ -386,5 +395,17 @@ AUDIT = ModelStudy(
     command="zocosmo audit configs/model/placement_audit.yaml --set problem.model=NAME",
 )
 
-STUDIES = (SCREEN, DIAGNOSTICS, MOMENTUM, LORA, TOPOLOGY, EDGE_LOCAL, FULL, SCHEDULING, MATCHING, REENCODING)
+STUDIES = (
+    SCREEN,
+    DIAGNOSTICS,
+    MOMENTUM,
+    LORA,
+    RESTORED,
+    TOPOLOGY,
+    EDGE_LOCAL,
+    FULL,
+    SCHEDULING,
+    MATCHING,
+    REENCODING,
+)
 ITEMS: list[Item] = [study.item() for study in (*STUDIES, AUDIT)]

@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from zocosmo.report.budget import Cell, cell, selected
@@ -81,11 +82,22 @@ def of_seeds(log: Any, seeds: Iterable[str]) -> Any:
     return log[log["seed"].isin(list(seeds))]
 
 
-def cell_claim(words: str, paper: str, ours: Cell, *, ordered: bool = False) -> Claim:
-    """A printed cell against ours; `not run` if no graph of these seeds has the degree."""
+def cell_claim(
+    words: str,
+    paper: str,
+    ours: Cell,
+    *,
+    ordered: bool = False,
+    others: Mapping[str, str] = MappingProxyType({}),
+) -> Claim:
+    """A printed cell against ours, with the printed cells of other methods in the same place.
+
+    `not run` if no graph of these seeds has the degree.
+    """
     if not ours.values and not ours.diverged:
         return unknown(words, paper, "no graph of these seeds has such a mean degree; ask for more seeds")
-    claim = figure(words, read(paper), ours.values, diverged=ours.diverged, ordered=ordered)
+    rivals = {name: read(text).mean for name, text in others.items()}
+    claim = figure(words, read(paper), ours.values, diverged=ours.diverged, ordered=ordered, rivals=rivals)
     return claim._replace(paper=paper)
 
 
@@ -166,7 +178,8 @@ def _cell(found: Cells, column: str, method: str, orders: Mapping[tuple[str, str
     holds = all((column, rival) in orders and orders[column, rival].verdict == ORDERING for rival in rivals)
     where = f"{column}, mean degree {DEGREES[0]}–{DEGREES[1]}" if column == RANDOM else column
     words = f"{where}, {method}: objective at 0.1 Mbit"
-    return cell_claim(words, PRINTED[method][column], found[column, method], ordered=holds)
+    others = {name: PRINTED[name][column] for name in METHODS if name != method}
+    return cell_claim(words, PRINTED[method][column], found[column, method], ordered=holds, others=others)
 
 
 def pairs(found: Cells, better: str, worse: Sequence[str]) -> list[dict[str, float]]:
@@ -212,19 +225,30 @@ def _all_pairs(found: Cells) -> Claim:
 
 
 def _gains(logs: Mapping[str, Any]) -> list[Claim]:
-    """Additional rounds that 0.1 Mbit buys without indices, mean over seeds: least and most over graphs."""
-    gains = []
-    for log in (logs[column] for column in COLUMNS):
+    """Additional rounds that 0.1 Mbit buys without indices: least and most over graphs.
+
+    A constant of the graph and of the log: without logging it is 5/32 of the rounds on every graph.
+    """
+    gains: dict[str, tuple[Fraction, str]] = {}
+    for column in COLUMNS:
+        log = logs[column]
         with_values, with_indices = (
             {row["seed"]: int(row["round"]) for _, row in selected(log[log["method"] == method], TENTH)}
             for method in (COSMO, INDEXED)
         )
         ratios = [Fraction(with_values[seed], with_indices[seed]) - 1 for seed in with_values]
-        gains += [sum(ratios, Fraction()) / len(ratios)] if ratios else []
-    words = "more rounds at 0.1 Mbit without indices, the {} of three graphs"
-    ends = (("least", "15%", min), ("most", "17%", max))
-    found = [constant(words.format(name), printed, end(gains)) for name, printed, end in ends]
-    return [claim._replace(kind=FIGURE) for claim in found]
+        if ratios:
+            rounds = [sum(each.values()) / len(each) for each in (with_values, with_indices)]
+            counts = " against ".join(f"{count:g}" for count in rounds)
+            gains[column] = sum(ratios, Fraction()) / len(ratios), f"{column}: {counts} logged rounds"
+    return [_gain(gains, *end) for end in (("least", "15%", min), ("most", "17%", max))] if gains else []
+
+
+def _gain(gains: Mapping[str, tuple[Fraction, str]], name: str, printed: str, end: Any) -> Claim:
+    share, where = end(gains.values())
+    words = f"more rounds at 0.1 Mbit without indices, the {name} of three graphs"
+    artefact = "an artefact of logging every 10 rounds, without which it is 15.6 % on every graph"
+    return constant(words, printed, share, note=f"{where}; {artefact}")
 
 
 def _table(found: Cells, draws: Draws) -> Table:
@@ -252,7 +276,7 @@ def _order_table(found: Cells) -> Table:
         numbers = ["–" if math.isnan(x) else f"{x:+.4f}".replace("-", "−") for x in ends]
         rows.append([what, column, *numbers, claim.note.removesuffix(" pairs"), claim.verdict])
     columns = ["difference", "graph", "mean", "low", "high", "wins", "verdict"]
-    notes = "Seed by seed, with 95 % bootstrap intervals; a verdict of ordering needs all of it below 0."
+    notes = "Seed by seed, with 95 % intervals by Student's t; a verdict of ordering needs all of it below 0."
     return Table(f"{MAIN}-orderings", "Differences at 0.1 Mbit per node", columns, rows, notes)
 
 
@@ -318,7 +342,7 @@ def _gap(span: str, other: str, *found: Cells) -> list[Claim]:
 CHOICES = {
     "initial point": "all coordinates −1, every node, every seed: others miss the printed cells or diverge",
     "node shifts": "Gaussian per node and coordinate; uniform ones land far below the printed objectives",
-    "momentum": "β = 0: the text's default of 0.9 contradicts the printed cells",
+    "momentum": "β = 0, fitted: the text's default is 0.9, with which the printed cells do not come out",
     "logging": "every 10 rounds",
     "grid": "ten nodes as 2 × 5",
     "random graphs": "the paper gives no degrees, which decide these cells, but the printed ones imply some. "
@@ -326,6 +350,7 @@ CHOICES = {
     "nothing is drawn again. The cells of the first seeds, whatever their degree, stand beside. Five "
     "seeds are few: --seeds 40 takes all of them whose graph lies in the range",
 }
+FITTED = ("initial point", "node shifts", "momentum", "random graphs")
 ITEMS: Sequence[Item] = [
     Item(
         "rosenbrock",
@@ -336,6 +361,7 @@ ITEMS: Sequence[Item] = [
         find_table,
         (MAIN, DRAWN),
         CHOICES,
+        FITTED,
         draws=True,
     ),
     Item(
@@ -347,5 +373,6 @@ ITEMS: Sequence[Item] = [
         find_gap,
         (DRAWN,),
         CHOICES,
+        FITTED,
     ),
 ]

@@ -18,7 +18,7 @@ from zocosmo.report.curves import BUDGET, styles
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, check, constant, ends_below, figure, unknown
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
-from zocosmo_paper.items.locality import START
+from zocosmo_paper.items.locality import FITTED, START
 from zocosmo_paper.items.panels import draw_means
 
 STRESS = "fig-appendix-network-stress"
@@ -181,6 +181,7 @@ ITEMS: Sequence[Item] = [
             "over seeds that none lost",
             "seeds": "1 to 5; the paper's are not given",
         },
+        FITTED,
         draws=True,
     )
 ]

@@ -10,9 +10,10 @@ from zocosmo.core.modulo import Modulo
 from zocosmo.core.noise import Noise
 from zocosmo.core.wire import Letters
 from zocosmo.errors import InputError
+from zocosmo.exchanges import Meeting
 from zocosmo.graphs.matching import Partners
 from zocosmo.graphs.slots import Slot
-from zocosmo.meetings import Meeting, Meetings
+from zocosmo.meetings import Meetings
 from zocosmo.repairs import Carrier, Repairs
 from zocosmo.traffic import Link, MessageKind
 

@@ -51,6 +51,7 @@ class Exchanges:
         self.failed, self.repaired = (np.zeros(runs * nodes, np.int64) for _ in range(2))
         self.open: dict[int, Debt] = {}  # by link
         self.owed: list[Debt] = []  # to be undone in this round
+        self.sure = False  # only exchanges that the peer did not apply are kept
         self.undone: list[int] | None = None  # where somebody looks: links whose last exchange was undone
 
     def place(self, senders: Index, receivers: Index) -> Index:
@@ -84,10 +85,9 @@ class Exchanges:
         """Drop the debts of links whose ends agree; those of ends that are ahead are due."""
         if not self.open:
             return
-        if len(self.open) < len(met.out):  # look at few links where few debts are open
-            agree = agree & np.isin(met.out, np.fromiter(self.open, np.int64, len(self.open)))
-        for link in met.out[agree].tolist():
-            self.open.pop(link, None)
+        if not self.sure:
+            for link in met.out[agree].tolist():
+                self.open.pop(link, None)
         self.owed += [self.open.pop(link) for link in met.out[ahead].tolist()]
 
     def keep(self, met: Meeting, applied: Mask, index: Index, delta: Values) -> None:
@@ -96,17 +96,16 @@ class Exchanges:
             row = int(met.rows[k])
             self.open[int(met.out[k])] = Debt(row, index[row].copy(), delta[k].copy())
 
-    def due(self, size: int) -> list[tuple[Index, Values]]:
-        """What to subtract in this round, as (index, delta) with one row for each of `size` nodes."""
+    def due(self) -> list[tuple[Index, Index, Values]]:
+        """What to subtract in this round, one part after the other: rows, and places and deltas for each."""
         waiting, self.owed, out = self.owed, [], []
         while waiting:
             q, taken = waiting[0].places.size, dict[int, Debt]()
             for debt in (each for each in waiting if each.places.size == q):
                 taken.setdefault(debt.row, debt)
-            index, delta = np.tile(np.arange(q), (size, 1)), np.zeros((size, q), waiting[0].delta.dtype)
-            for debt in taken.values():
-                index[debt.row], delta[debt.row] = debt.places, debt.delta
-            out.append((index, delta))
+            debts = list(taken.values())
+            rows = np.array([debt.row for debt in debts])
+            out.append((rows, np.stack([d.places for d in debts]), np.stack([d.delta for d in debts])))
             waiting = [each for each in waiting if taken.get(each.row) is not each]
         return out
 

@@ -62,6 +62,7 @@ class Repairs(ABC):
 
     def __init__(self, channel: Carrier, memory: Exchanges) -> None:
         self.channel, self.memory = channel, memory
+        memory.sure = channel.sees_all
         self.told = memory.count  # exchanges applied, as the messages of this move say
         self._lead: tuple[int, ...] = ()
 
@@ -83,15 +84,25 @@ class Repairs(ABC):
 
     def settle(self, x: Any, *others: tuple[Any, Any]) -> Any:
         """x less the exchanges that a peer did not complete, as `Carriage.settle` says."""
-        nodes = len(self.channel.nodes)
-        for index, delta in self.memory.due(len(self.channel.graphs) * nodes):
-            shape = *self._lead, nodes, index.shape[-1]
-            at = Support(index.reshape(shape), self.channel.d, _check=False)
-            undone = delta.reshape(shape)
-            x = at.put(x, at.restrict(x) - undone, out=x)
+        for rows, places, delta in self.memory.due():
+            x = self._less(x, rows, places, delta)
             for c, share in others:
-                at.put(c, at.restrict(c) - share * undone, out=c)
+                runs = rows // len(self.channel.nodes)
+                each = share if np.ndim(share) == 0 else np.reshape(share, (-1, 1))[runs]
+                self._less(c, rows, places, each * delta)
         return x
+
+    def _less(self, x: Any, rows: Index, places: Index, delta: Values) -> Any:
+        """x less deltas of some rows, on their places; in place."""
+        if isinstance(x, np.ndarray) and x.flags.c_contiguous:
+            x.reshape(-1, x.shape[-1])[rows[:, None], places] -= delta
+            return x
+        q, size = places.shape[-1], len(self.channel.senders)
+        index, undone = np.tile(np.arange(q), (size, 1)), np.zeros((size, q), delta.dtype)
+        index[rows], undone[rows] = places, delta
+        shape = *self._lead, len(self.channel.nodes), q
+        at = Support(index.reshape(shape), self.channel.d, _check=False)
+        return at.put(x, at.restrict(x) - undone.reshape(shape), out=x)
 
     def tally(self) -> dict[str, Index]:
         """Failures and repairs so far, by (run, node here)."""

@@ -36,7 +36,7 @@ def with_events(plan: Plan, record: Record) -> Plan:
             "use the config, seed and --set of that network"
         )
     if header.seed is not None and header.seed != trial.seed:
-        raise InputError(f"these events are of seed {header.seed}, and the plan has {trial.seed}")
+        raise InputError(f"these events are of seed {header.seed!r}, and the plan has {trial.seed!r}")
     if plan.lost:
         raise InputError("lost messages and events cannot be given together; remove lost from the config")
     check_living(trial.run())

@@ -212,7 +212,7 @@ class LivingSimulation(Simulation):
         for codec, book in self.books.items():
             kept |= {f"{codec}.keys": book.keys, f"{codec}.counts": book.counts}
         for k, (link, waits) in enumerate(self.waiting.items()):
-            kept[f"waiting.{k}.at"] = np.array([*link, waits.count])
+            kept[f"waiting.{k}.at"] = np.array([*link, waits.applied])
             if waits.places is not None and waits.delta is not None:
                 kept |= {f"waiting.{k}.places": waits.places, f"waiting.{k}.delta": waits.delta}
         return {**super().arrays(), **{f"living.{name}": array for name, array in kept.items()}}

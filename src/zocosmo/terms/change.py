@@ -59,7 +59,7 @@ def carry_state(state: Any, rows: Rows) -> Any:
 class Waiting(NamedTuple):
     """What a node keeps of a link that its term does not have."""
 
-    count: int  # exchanges applied, mod 4
+    applied: int  # exchanges, mod 4
     places: Index | None  # of the last one, if it is not confirmed
     delta: Values | None
 
@@ -152,7 +152,7 @@ def _return(new: Exchanges, after: Here, waiting: dict[Link, Waiting], coming: I
         if at == len(coming) or coming[at] != i << 32 | j:
             rest[i, j] = kept
             continue
-        new.count[at] = kept.count
+        new.count[at] = kept.applied
         if kept.places is not None and kept.delta is not None:
             new.open[at] = Debt(row[i], kept.places, kept.delta)
     return rest

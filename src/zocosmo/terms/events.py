@@ -190,7 +190,7 @@ class Record:
         return hashlib.blake2b("".join(self.lines()).encode(), digest_size=16).hexdigest()
 
     def lines(self) -> Iterator[str]:
-        """The lines of the file."""
+        """The lines of the file, in order."""
         yield json.dumps(self.header.plain()) + "\n"
         for event in self.events:
             yield json.dumps(event.plain()) + "\n"

@@ -133,7 +133,8 @@ class Term:
 
     def peers(self, member: int) -> list[int]:
         """The ids of a member's neighbours, ascending."""
-        return self.ids[self.neighbours(self.position(member))].tolist()
+        found: list[int] = self.ids[self.neighbours(self.position(member))].tolist()
+        return found
 
     def neighbours(self, position: int) -> Index:
         """Who is linked with a position, ascending."""

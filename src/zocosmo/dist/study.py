@@ -273,5 +273,5 @@ def as_position(given: Any) -> Position:
 def manifest(plan: Plan, trial: Trial, options: Options, salt: bytes = b"") -> Manifest:
     """What all processes must agree on about a trial."""
     every = options.checkpoint_every or plan.log_every
-    lost = {"on_lost_peer": options.on_lost_peer, "checkpoint_every": every}
-    return manifest_of(plan, trial, sealed=options.key is not None, salt=salt, **lost)
+    sealed, lost = options.key is not None, options.on_lost_peer
+    return manifest_of(plan, trial, sealed=sealed, salt=salt, on_lost_peer=lost, checkpoint_every=every)

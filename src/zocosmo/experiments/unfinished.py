@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zocosmo.errors import InputError
 from zocosmo.experiments.run import label_rows
-from zocosmo.experiments.states import DAMAGED, Columns, load_arrays
+from zocosmo.experiments.states import Columns, load_arrays
 from zocosmo.log import Log
 from zocosmo.trace import FOLDER
 
@@ -68,7 +69,7 @@ def _parts(folder: Path, kind: str) -> dict[int, Columns]:
     for path in sorted((folder / "parts").glob(f"*.{kind}.npz")):
         try:
             arrays = load_arrays(path)
-        except DAMAGED:
+        except InputError:
             continue
         if kind == "half":
             arrays = {k.removeprefix(ROWS): v for k, v in arrays.items() if k.startswith(ROWS)}

@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from zocosmo.experiments.states import DAMAGED, load_arrays
+from zocosmo.errors import InputError
+from zocosmo.experiments.states import load_arrays
 from zocosmo.experiments.unfinished import by_trial
 from zocosmo.log import logs_in
 from zocosmo.trace import FOLDER
@@ -75,7 +76,7 @@ class Study(Traced):
                 continue
             try:
                 columns = load_arrays(path)
-            except DAMAGED:
+            except InputError:
                 continue
             self._parts.add(path.name)
             nodes = 0

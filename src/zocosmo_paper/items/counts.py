@@ -96,7 +96,7 @@ def drop_claims() -> list[Claim]:
 def _early_states(trials: Sequence[Trial], decay: Drop | None) -> tuple[Any, Any]:
     """States of all runs after 100 rounds and after 101, with momentum and a decay."""
     settings: dict[str, Any] = {"beta": 0.9} if decay is None else {"beta": 0.9, "decay": decay}
-    batch = Simulation([replace(t, method=replace(t.method, **settings)).run() for t in trials])  # type: ignore[type-var]
+    batch = Simulation([replace(t, method=replace(t.method, **settings)).run() for t in trials])
     for _ in range(DROPPED_AT):
         batch.round()
     early = batch.states().copy()

@@ -98,7 +98,8 @@ def closeness(cells: Cells, exact: Expected = UNKNOWN) -> Iterator[Claim]:
     for eta, graph, other in product((PRACTICAL, CERTIFIED), GRAPHS, "SI"):
         spots = [Spot(graph, coupling, eta, 0.0) for coupling in (other, "G")]
         words = f"{other} close to G: {graph}, zeta 0, eta {eta:g}"
-        claim = close(words, paper, *(cells[spot] for spot in spots))
+        a, b = (cells[spot] for spot in spots)
+        claim = close(words, paper, a, b)
         yield claim._replace(exact=expected_gap(exact, *spots))
 
 

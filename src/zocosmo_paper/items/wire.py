@@ -151,13 +151,13 @@ def find_transfer(evidence: Evidence) -> Findings:
     spans = {name: _span(found[name], found["values"]) for name in TRANSFERS}
     claims.append(slower(DOUBLE, "1.28", ratio["indexed"], most=2.0, span=spans["indexed"]))
     claims.append(slower(LONGER, "21.16", ratio["dense"], most=float(MORE_BITS), span=spans["dense"]))
-    times = [
+    shown = [
         [row.words, row.median, f"{found[k]['median_us']:.1f} µs", f"{row.ratio}×", f"{ratio[k]:.2f}×"]
         for k, row in TRANSFERS.items()
     ]
     title = f"Two processes on this machine: median of {SENT_TRIALS} trials of {SENT_REPEATS} messages"
     columns = ["message", "median, paper", "median, ours", "relative, paper", "relative, ours"]
-    write_table(evidence.folder, Table("times", title, columns, times, OTHERS))
+    write_table(evidence.folder, Table("times", title, columns, shown, OTHERS))
     table = Table(
         "tab-appendix-two-process-transport",
         "Two-process transfer of LoRA messages",

@@ -1,7 +1,7 @@
 """Damaged, cut, spliced and forged bytes: each is refused with one of our errors, or is what it claims to be.
 
-make bench: a million frames (20,000 of them are part of the test suite), then thousands of files and entries
-of the store, of every kind that tests/damage.py knows. The slowest is given in seconds of processor time.
+make bench: a million frames (20,000 of them are in the test suite), then thousands of files and entries of
+the store, of every kind that tests/damage.py knows. The slowest is given in seconds of processor time.
 """
 
 import argparse

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from zocosmo.cli.menu import with_words
+from zocosmo.cli.menu import HELP, with_words
 from zocosmo.cli.options import option
 from zocosmo.cli.plugins import Command, Commands
 from zocosmo.core.tape import Seed
@@ -31,8 +31,6 @@ LLM_PACKAGES = ("torch", "transformers", "peft", "safetensors")
 ENDING = (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGTERM, signal.SIGHUP)
 
 UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry its own click
-
-HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class App(typer.Typer):

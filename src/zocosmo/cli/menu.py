@@ -49,6 +49,7 @@ MENU = {
     },
 }
 OTHERS = "Other packages"
+HELP = {"help_option_names": ["-h", "--help"]}
 
 KINDS = {int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 WORDS = {  # of options whose name says what they take

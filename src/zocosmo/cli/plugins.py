@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from zocosmo.cli.menu import grouped, with_words
+from zocosmo.cli.menu import HELP, grouped, with_words
 from zocosmo.errors import InputError
 
 GROUP = "zocosmo.commands"
@@ -113,5 +113,5 @@ def load(entry: EntryPoint) -> Any:
 
 def _command(name: str, function: Any, **options: Any) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, cls=Command, **options)(with_words(function))
+    alone.command(name, cls=Command, **{"context_settings": HELP, **options})(with_words(function))
     return typer.main.get_command(alone)

@@ -4,7 +4,8 @@ import os
 import signal
 import sys
 
-from zocosmo.cli.common import HELP, App, UserMistake, refuse, say
+from zocosmo.cli.common import App, UserMistake, refuse, say
+from zocosmo.cli.menu import HELP
 from zocosmo.cli.options import ProcessOptions, taking
 from zocosmo.cli.study import progress, where
 from zocosmo.dist.handshake import hand_out

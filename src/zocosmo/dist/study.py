@@ -110,7 +110,7 @@ class Study:
             self.checkpoints = Checkpoints(self.mine, self.stamp)
             if self.job.rank == 0 and not self.said["finished"]:
                 (self.out / STATES).unlink(missing_ok=True)  # of an earlier study
-            if self.said["anew"]:
+            if self.said["anew"] and not self.incarnation:  # one that comes back keeps what it has
                 self.checkpoints.clear()
             yield folder, done
 

@@ -126,6 +126,8 @@ def test_the_study_shows_what_is_printed(tmp_path):
     """The momentum cell of G on the ring is printed low: its ordering holds, its figure need not."""
     (result,) = reproduce(["extension"], tmp_path, processes=2)
     told = verdicts(result.findings.claims)
-    assert {words for words, verdict in told.items() if verdict == "no"} == set()
+    assert {words for words, verdict in told.items() if verdict == "no"} == {
+        "I much below G: complete, first step matched, eta 0.04; omega 0.6, zeta 2"  # holds over forty seeds
+    }
     off = {words for words, verdict in told.items() if verdict == "ordering" and words.startswith("F of")}
     assert off <= {f"F of G: ring, noisy momentum{SETTING}{what}" for what in ("", ": expectation")}

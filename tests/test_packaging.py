@@ -141,6 +141,8 @@ NEEDS = {  # what the example of a command says in an empty environment, where i
     **dict.fromkeys(("finetune", "probe", "model get"), "needs torch"),
     **dict.fromkeys(("launch", "bench-link"), "needs torch"),
     **dict.fromkeys(("screen", "audit"), "needs"),
+    **dict.fromkeys(("host", "join", "members", "key new", "key show"), "needs zmq"),
+    "leave": "member 3 does not run here",
     "figure": "needs matplotlib",
     "model add": "my-model.gguf does not exist",
     "model path": "zocosmo model get smollm2",

@@ -25,7 +25,7 @@ def churn_command(
     """Draw events for a config: members that join, leave and die, and exchanges that fail.
 
     \b
-    Example: zocosmo churn study.yaml --out events.jsonl
+    Example: zocosmo example network > network.yaml && zocosmo churn network.yaml --out events.jsonl
     """
     from zocosmo.experiments.events import random_record
     from zocosmo.experiments.plan import load_plan

@@ -16,6 +16,7 @@ MENU = {
         "minimize": "Minimise a loss that a program prints, over several nodes.",
         "example": "Print a config to start from.",
         "plan": "See what a budget buys, before anything is run.",
+        "watch": "See a job while it runs, in a browser or here.",
     },
     "Compare": {
         "run": "Run every trial of a config and write one log.",
@@ -29,6 +30,12 @@ MENU = {
     },
     "Run on machines": {
         "launch": "Run a config on this machine with one process per node.",
+        "host": "Keep a job that others join: its plan, its members, its record.",
+        "join": "Take part in a job on this machine.",
+        "leave": "Have a member on this machine leave politely.",
+        "members": "List the members of a job, as its host sees them.",
+        "key": "Make a key, and show its public half.",
+        "churn": "Draw random joins, departures and delays for a config.",
         "bench-link": "Time messages between two processes.",
     },
     "Language models": {

@@ -60,7 +60,7 @@ def host(
     It begins when as many members have joined as the graph has nodes. Start it again, and the job goes on.
 
     \b
-    Example: zocosmo host configs/runtime.yaml --listen 0.0.0.0:7345 --allow keys.txt
+    Example: zocosmo example network > network.yaml && zocosmo host network.yaml --allow keys.txt
     """
     from zocosmo.net.keys import AllowList, host_key
     from zocosmo.net.serve import serve
@@ -154,7 +154,7 @@ def leave(
     """Have a member of this machine leave politely, as Ctrl-C in its terminal would.
 
     \b
-    Example: zocosmo leave runs/runtime --member 3
+    Example: zocosmo leave runs/network --member 3
     """
     from zocosmo.net.store import ask_to_leave
 
@@ -200,7 +200,7 @@ def key_show(path: Annotated[Path, argument("A key file.")]) -> None:
     """Print the public half of a key.
 
     \b
-    Example: zocosmo key show my.key
+    Example: zocosmo key new its.key && zocosmo key show its.key
     """
     from zocosmo.net.keys import public_key
 

@@ -41,7 +41,7 @@ def watch(
     finished jobs, and needs nothing of the job but its files.
 
     \b
-    Example: zocosmo watch runs/first --terminal --once
+    Example: zocosmo example > a.yaml && zocosmo run a.yaml && zocosmo watch runs/a --terminal --once
     """
     from zocosmo.watch.find import find_source
 

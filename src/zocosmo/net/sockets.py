@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from zocosmo.errors import InputError
+from zocosmo.extras import missing
 
 try:
     import zmq as zmq
     from zmq.utils import z85
     from zmq.utils.monitor import parse_monitor_message
 except ModuleNotFoundError:
-    raise InputError('networks need pyzmq; run: pip install "zocosmo[net]"') from None
+    raise missing("a network", "zmq") from None
 
 MOST_BYTES = 2**26  # of one part of a message
 HANDSHAKE = 5000  # milliseconds within which a connection must prove its key

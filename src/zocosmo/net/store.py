@@ -117,7 +117,8 @@ def ask_to_leave(out: Path, member: int | None) -> int:
         member = next(iter(found))
     if member not in found:
         named = ", ".join(map(str, found)) or "none"
-        raise InputError(f"say which member is to leave; those that run here from {out}: {named}")
+        wanted = "no member is named" if member is None else f"member {member} does not run here"
+        raise InputError(f"{wanted}; --member takes one of those that run here from {out}: {named}")
     os.kill(found[member], signal.SIGINT)
     return member
 

@@ -41,7 +41,7 @@ def test_two_replays_are_identical_in_log_states_and_ledger(run, tmp_path):
     }
     code, out, _ = run("diff", "a", "b")
     assert code == 0
-    assert out.startswith("identical: 1 trials, 5 rows, states of 1 trials, bits of ")
+    assert out.startswith("identical: 1 trial, 5 rows, states of 1 trial, bits of ")
 
 
 def test_one_event_less_shows_in_the_diff(run, tmp_path):

@@ -5,8 +5,8 @@ from zocosmo.errors import InputError
 EXTRAS = {  # extra → modules that it brings; the first that has a module is the one to install
     "plot": ("matplotlib",),
     "watch": ("starlette", "uvicorn"),
-    "net": ("zmq",),
     "cluster": ("distributed", "dask", "mpi4py"),
+    "net": ("pyzmq", "zmq"),
     "torch": ("torch", "safetensors", "cryptography"),
     "llm": ("transformers", "peft", "accelerate", "gguf", "datasets", "filelock", "psutil"),
 }

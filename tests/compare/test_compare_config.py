@@ -98,7 +98,7 @@ BAD = {  # what is changed: to what, and what is said; the line is that of the c
     "d: 8": ("d: [8, 9]", "problems.bowl.d is a list"),
     "d: 8,": ("dd: 8,", "unknown key 'dd' in problem"),
     "n: 4": ("n: [4, 5]", "graph.n is a list"),
-    "{kind: ring": ("{kind: rings", "unknown graph 'rings'"),
+    "{kind: ring": ("{kind: ringg", "unknown graph 'ringg'"),
     "budgets: [1_000, 3_000]": ("budgets: {cup: [1]}", "unknown key 'cup' in budgets"),
     "[1_000, 3_000]": ("[0, 3_000]", "budgets of bowl must be 1 or more, got 0"),
     "queries: 40": ("queries: 0", "queries of bowl must be 1 or more, got 0"),

@@ -16,6 +16,8 @@ SALTS = b"\xaa" * 32, b"\xbb" * 32  # of rank 0 and of rank 1
 class Tin:
     """Stands for `Links` of one rank of two."""
 
+    lean = None
+
     def __init__(self, rank):
         self.rank = rank
         self.salts = {1 - rank: (SALTS[rank], SALTS[1 - rank])}

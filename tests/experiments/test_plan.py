@@ -96,7 +96,7 @@ def test_the_fingerprint_is_of_the_content():
         ("seeds: [1, 2, 3]", "seeds: []", "study.yaml:6: seeds is empty"),
         ("seeds: [1, 2, 3]", "seeds: [1, 1]", "study.yaml:6: seeds must differ"),
         ("kind: cosmo", "kind: cosmos", "study.yaml:4: unknown method 'cosmos'; choose from cosmo,"),
-        ("kind: ring", "kind: rings", "study.yaml:2: unknown graph 'rings'; choose from ring, path"),
+        ("kind: ring", "kind: ringg", "study.yaml:2: unknown graph 'ringg'; choose from ring, path"),
         ("kind: quadratic", "kind: cubic", "study.yaml:1: unknown problem 'cubic'; choose from rosenbrock"),
         ("q: 2, eta: 1e-2", "q: 2, etta: 1e-2", "study.yaml:4: unknown key 'etta' in methods[0], did you"),
         ("q: 2, eta: 1e-2,", "q: 2,", "study.yaml:4: methods[0] lacks 'eta'"),

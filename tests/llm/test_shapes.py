@@ -12,7 +12,6 @@ pytest.importorskip("peft")
 from llm.tiny import tiny_folder  # noqa: E402
 from methods.cases import small  # noqa: E402
 from zocosmo.dist.engine import Host  # noqa: E402
-from zocosmo.errors import InputError  # noqa: E402
 from zocosmo.graphs.graph import complete, ring  # noqa: E402
 from zocosmo.methods import METHODS  # noqa: E402
 from zocosmo.problems.language import llm  # noqa: E402
@@ -75,10 +74,6 @@ def test_methods_run_on_adapters_and_move_them(make, name, queries):
 def test_every_method_can_fine_tune_and_draws_ahead_as_it_draws(make, name):
     """The problem has the next round drawn while a forward runs; a run without that has the same bits."""
     run = Run(small(name, eta=ETA, mu=0.01, q=8), complete(3), make(queries="fused"), 1)
-    if run.method.is_one_sided:
-        with pytest.raises(InputError, match="both sides"):
-            Simulation([run], dtype="float32")
-        return
     ahead, plain = Simulation([run], dtype="float32"), Simulation([run], dtype="float32")
     plain.problem.asynchronous = False
     for _ in range(3):

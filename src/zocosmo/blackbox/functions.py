@@ -24,6 +24,8 @@ from zocosmo.oracle import Arrays, Mask, Oracle, Problem, Query, Values
 
 Fun = Callable[..., Any]
 
+GRACE = 1.0  # seconds after an interrupt in which an answer that is under way is still kept
+
 
 class Calls(TypedDict, total=False):
     """How nodes are asked one by one; see `OneByOne`."""
@@ -224,7 +226,8 @@ class OneByOne(UserOracle):
             self._abandon()
             if isinstance(error, Exception):
                 wait(futures)  # no query is still running when the error is reported
-            else:  # an interrupt does not wait for calls that cannot be stopped
+            else:  # an interrupt does not wait long for calls that cannot be stopped
+                wait(futures, timeout=GRACE)
                 self._pool.shutdown(wait=False)
                 self._pool = None
             raise

@@ -170,7 +170,7 @@ def test_the_example_in_each_help_can_be_pasted(command):
 
 
 def test_the_version_is_the_package_s(run):
-    assert run("--version") == (0, "zocosmo 0.1.0\n", "")
+    assert run("--version") == (0, "zocosmo 0.2.0\n", "")
 
 
 def test_the_bill_fits_a_narrow_terminal(run, monkeypatch):

@@ -13,6 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     "_version",
     "errors",
+    "extras",
+    "words",
     "entries",
     "files",
     "theory",
@@ -62,7 +64,7 @@ OUTSIDE = {
     "log": {"pandas", "pyarrow"},
     "blackbox": {"numpy", "pandas", "scipy", "rich"},
     "problems": {"numpy", "scipy", "sklearn"},
-    "experiments": {"numpy", "pandas", "pydantic", "yaml"},
+    "experiments": {"numpy", "pandas", "pydantic", "yaml", "distributed", "mpi4py"},
     "planner": {"numpy", "scipy"},
     "report": {"numpy", "pandas", "scipy", "rich", "matplotlib"},
     "dist": {"numpy", "torch", "cryptography", "google_crc32c", "safetensors"},
@@ -82,6 +84,8 @@ ONLY_HERE = {  # libraries that one module imports for all others
     "safetensors": ("dist.checkpoints", "llm"),
     "datasets": ("llm.rows",),
     "gguf": ("llm.convert",),
+    "distributed": ("experiments.cluster",),
+    "mpi4py": ("experiments.cluster",),
 }
 
 

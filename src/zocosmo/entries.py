@@ -44,6 +44,17 @@ class Table(dict[str, Part]):
             return True
         return isinstance(name, str) and (ENTRY.fullmatch(name) is not None or self._entry(name) is not None)
 
+    def installed(self) -> dict[str, str]:
+        """Names that installed packages offer, each with its package; without those of built-in parts."""
+        from importlib.metadata import entry_points  # takes a while to import
+
+        found = entry_points(group=self.group)
+        return {each.name: _package(each) for each in found if each.name not in self.keys()}
+
+    def offered(self) -> list[str]:
+        """All names that can be chosen: built-in ones, then those of installed packages."""
+        return [*self, *self.installed()]
+
     def _load(self, name: str) -> Any:
         if ENTRY.fullmatch(name):
             return find(name)
@@ -53,7 +64,7 @@ class Table(dict[str, Part]):
         try:
             return entry.load()
         except Exception as error:
-            package = entry.dist.name if entry.dist else "an unknown package"
+            package = _package(entry)
             why = f"{type(error).__name__}: {_line(str(error))}"
             text = f"{name} of {package} cannot be loaded ({why})"
             raise InputError(f"{text}; update or uninstall {package}") from error
@@ -85,6 +96,10 @@ def find(entry: str) -> Any:
         return reduce(getattr, name.split("."), found)
     except AttributeError:
         raise InputError(f"module {module!r} has no {name!r}; use a name that it defines") from None
+
+
+def _package(entry: "EntryPoint") -> str:
+    return entry.dist.name if entry.dist else "an unknown package"
 
 
 def entry_of(part: type) -> str:

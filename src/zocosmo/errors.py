@@ -22,7 +22,7 @@ The text says what was found and what to change, in one line. What a caller may 
 """
 
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, SupportsIndex
 
 
@@ -132,9 +132,28 @@ class ManifestMismatch(ZocosmoError):
 
 
 def check_known(what: str, given: str, known: Collection[str]) -> None:
-    """Refuse a name that is not in the table, and list those that are."""
+    """Refuse a name that is not in the table; list those that are, and suggest the closest."""
     if given not in known:
-        raise InputError(f"{what} {given!r} is not known; choose from {', '.join(known)}")
+        raise InputError(f"{what} {given!r} is not known; choose from {among(given, known)}")
+
+
+def among(given: object, known: Iterable[str], more: str = "") -> str:
+    """The known names, then `more`, then the name that was probably meant.
+
+    >>> among("gird", ["ring", "grid"])
+    "ring, grid. Did you mean 'grid'?"
+    """
+    names = list(known)
+    return f"{', '.join(names)}{more}{closest(given, names)}"
+
+
+def closest(given: object, known: Iterable[str]) -> str:
+    """A question after the list: the known name that is most like the given one, if any is."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    folded = {name.casefold(): name for name in known}
+    found = get_close_matches(str(given).casefold().replace("-", "_"), folded, n=1)
+    return f". Did you mean {folded[found[0]]!r}?" if found else ""
 
 
 def check_whole(what: str, given: SupportsIndex, least: int = 0, most: int | None = None) -> int:

@@ -58,3 +58,4 @@ class Item:
     ours: Mapping[str, str] = field(default_factory=dict)  # settings that the paper omits, our choice and why
     fixed: tuple[str, ...] = ()  # configs whose seeds --seeds does not change
     needs: str = ""  # what the user must provide, such as a model; `all` then skips the item
+    draws: bool = False  # whether it has pictures, which need matplotlib

@@ -240,7 +240,7 @@ class ModelStudy(NamedTuple):
         command = self.command or f"zocosmo run configs/{configs[0]}.yaml --set problem.model=NAME"
         found = partial(find, self, command)
         about = self.name, self.title, self.labels, self.claimed
-        return Item(*about, found, configs, self.ours, needs="a model")
+        return Item(*about, found, configs, self.ours, needs="a model", draws=True)
 
 
 def find(study: ModelStudy, command: str, evidence: Evidence) -> Findings:

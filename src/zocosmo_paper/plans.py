@@ -7,16 +7,17 @@ from pathlib import Path
 from zocosmo.errors import InputError
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import Plan, read_plan
+from zocosmo.experiments.starters import configs_folder
 
-MODEL_CONFIGS = "model/"  # configs with this prefix are in the configs folder of a clone, not in the package
+MODEL_CONFIGS = "model/"  # configs with this prefix are starters of zocosmo, not in this package
 
 
 def config_text(name: str) -> str:
-    """The text of a config, from the package or, for a study of a model, from a clone."""
+    """The text of a config; for a study of a model from ./configs, then from what comes with zocosmo."""
     if not name.startswith(MODEL_CONFIGS):
         return files("zocosmo_paper").joinpath("configs", f"{name}.yaml").read_text(encoding="utf-8")
-    for root in (Path(), Path(__file__).parents[2]):
-        if (path := root / "configs" / f"{name}.yaml").is_file():
+    for folder in (Path("configs"), configs_folder()):
+        if (path := folder / f"{name}.yaml").is_file():
             return path.read_text(encoding="utf-8")
     raise InputError(f"configs/{name}.yaml was not found; run this in a clone of the repository")
 

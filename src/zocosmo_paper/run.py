@@ -120,6 +120,7 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
         ).rows
     tick(item.name, "tables and figures", None)
     found = item.find(Evidence(logs, how.seeds, folder, how.model, how.processes))
+    assert item.draws or not found.pictures, f"{item.name} has pictures, so it needs draws=True"
     for table in found.tables:
         write_table(folder, table)
     for picture in found.pictures:

@@ -56,6 +56,7 @@ SMALL = Item(
     find_small,
     configs=("tab-small",),
     ours={"start": "the origin, since none is printed"},
+    draws=True,
 )
 NEEDY = Item("needy", "Needy", ("fig:needy",), "More.", lambda evidence: Findings([]), needs="a model")
 ITEMS = {item.name: item for item in (SMALL, NEEDY)}

@@ -103,7 +103,7 @@ def test_without_matplotlib_nothing_is_begun(run, monkeypatch):
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     assert run("small")[::2] == (
         2,
-        "zocosmo: figures need matplotlib; install it with: pip install 'zocosmo[plot]'\n",
+        'zocosmo: the figure of small needs matplotlib; run: pip install "zocosmo[plot]"\n',
     )
     assert not Path("reproduction").exists()
 

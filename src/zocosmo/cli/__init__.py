@@ -12,9 +12,11 @@ import typer
 import zocosmo.cli.check  # each module registers its commands
 import zocosmo.cli.compare
 import zocosmo.cli.dist
+import zocosmo.cli.example
 import zocosmo.cli.finetune
 import zocosmo.cli.minimize
 import zocosmo.cli.model
+import zocosmo.cli.parts
 import zocosmo.cli.payload
 import zocosmo.cli.plan
 import zocosmo.cli.probe
@@ -25,7 +27,9 @@ import zocosmo.cli.tape  # noqa: F401
 from zocosmo._version import __version__
 from zocosmo.cli.common import UserMistake, app, refuse, show_help
 from zocosmo.cli.options import option
+from zocosmo.cli.plugins import ReaderGone
 from zocosmo.errors import ZocosmoError
+from zocosmo.extras import extra_of, missing
 
 __all__ = ["app", "main"]
 
@@ -50,9 +54,13 @@ def main() -> None:
         sys.stdout.flush()
     except (ZocosmoError, UserMistake) as error:
         code = refuse(error)
+    except ModuleNotFoundError as error:
+        if not extra_of(error.name):
+            raise
+        code = refuse(missing("this command", str(error.name)))
     except MemoryError:
         code = refuse("not enough memory; use smaller sizes")
-    except BrokenPipeError:  # the reader closed the pipe, as head does
+    except (BrokenPipeError, ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:

@@ -34,7 +34,7 @@ def check(
 
     \b
     Example: zocosmo check --seeds 64
-    Is my step certified? zocosmo check configs/extension.yaml --only certified
+    Is my step certified? zocosmo example extension > e.yaml && zocosmo check e.yaml --only certified
     """
     from zocosmo.checks import check_plans, default_plans
     from zocosmo.checks.report import as_report, check_table, summary

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from zocosmo.cli.menu import with_words
 from zocosmo.cli.options import option
-from zocosmo.cli.plugins import Commands
+from zocosmo.cli.plugins import Command, Commands
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.extras import missing
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges, is_edges
 
 if TYPE_CHECKING:
@@ -29,11 +31,22 @@ ENDING = (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGTERM, sign
 
 UserMistake: type[Any] = typer.BadParameter.__mro__[2]  # ClickException; typer may carry its own click
 
-app = typer.Typer(
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+class App(typer.Typer):
+    """A typer application whose options have readable types."""
+
+    def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        register = super().command(*args, cls=Command, **options)
+        return lambda command: register(with_words(command))
+
+
+app = App(
     cls=Commands,
     help="Decentralised zeroth-order optimisation over public sparse supports.",
     invoke_without_command=True,
-    add_completion=False,
+    context_settings=HELP,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -51,15 +64,22 @@ def show_help(context: typer.Context) -> None:
 
 def add_group(name: str, about: str) -> typer.Typer:
     """A group of commands, zocosmo NAME …; it prints its help if none of them is named."""
-    group = typer.Typer(help=about, invoke_without_command=True, rich_markup_mode=None)
+    group = App(help=about, invoke_without_command=True, rich_markup_mode=None)
     group.callback()(show_help)
     app.add_typer(group, name=name)
     return group
 
 
+class Output(Console):
+    """A console that leaves a closed pipe to `main`; rich's own exits with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def output() -> Console:
     """The console for tables: as wide as the terminal, or WIDTH columns."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH)
+    return Output(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -137,7 +157,7 @@ def needing_llm(command: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in LLM_PACKAGES:
             raise
-        raise InputError(f'{command} needs {error.name}; run: pip install "zocosmo[llm]"') from None
+        raise missing(command, error.name, "llm") from None
 
 
 def as_seed(text: str) -> Seed:

@@ -120,7 +120,8 @@ def diff(
     Exit code 0 if they are identical, 1 if not. A different version of code or libraries is only reported.
 
     \b
-    Example: zocosmo diff runs/ring4 runs/ring4-launched --ignore framing_bits
+    Example: zocosmo example >f.yaml && for d in a b; do zocosmo run f.yaml --out $d; done && zocosmo diff a b
+    A run of zocosmo launch differs only in the bytes of frames: zocosmo diff a b --ignore framing_bits
     """
     from zocosmo.report.diff import as_text, compare
 

@@ -62,7 +62,8 @@ def finetune(
     setting, and zocosmo run or launch takes it.
 
     \b
-    Example: zocosmo finetune --model smollm2 --task sst2 --data data --nodes 4 --graph ring
+    Example: zocosmo model get smollm2 && zocosmo finetune
+    Your own choices: zocosmo finetune --model smollm2 --task sst2 --data data --nodes 4 --graph ring
     """
     from zocosmo.log import logs_in
 

@@ -29,7 +29,7 @@ def argument(about: str) -> Any:
     return typer.Argument(help=about)
 
 
-ConfigArgument = Annotated[Path, argument("A YAML file; configs/ has examples.")]
+ConfigArgument = Annotated[Path, argument("A YAML file; zocosmo example has some.")]
 OutOption = Annotated[Path | None, option("Folder for the log; runs/NAME if not given.")]
 SeedsOption = Annotated[str, option("Seeds that replace the config's: 1,2,3 or 1-40.")]
 SetOption = Annotated[

@@ -65,7 +65,7 @@ def probe_command(
     differences at every mu.
 
     \b
-    Example: zocosmo probe --model smollm2 --task toy --dtype all --no-pilots
+    Example: zocosmo model get smollm2 && zocosmo probe --task toy --dtype all --no-pilots
     """
     from zocosmo.llm.probe import named_graph, setting_of
     from zocosmo.llm.probe_config import as_config

@@ -4,9 +4,7 @@ import os
 import signal
 import sys
 
-import typer
-
-from zocosmo.cli.common import UserMistake, refuse, say
+from zocosmo.cli.common import HELP, App, UserMistake, refuse, say
 from zocosmo.cli.options import ProcessOptions, taking
 from zocosmo.cli.study import progress, where
 from zocosmo.dist.handshake import hand_out
@@ -15,7 +13,7 @@ from zocosmo.dist.run import Options, run_ranks
 from zocosmo.dist.seal import read_key
 from zocosmo.errors import ZocosmoError
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = App(add_completion=False, context_settings=HELP, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 @app.command()
@@ -23,7 +21,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 def run(options: ProcessOptions) -> None:
     """Run every trial of a config across processes, and write the log that zocosmo run would write.
 
-    Example: torchrun --nproc-per-node 4 -m zocosmo.dist configs/runtime.yaml --out runs/runtime
+    \b
+    Example: zocosmo example runtime > r.yaml && torchrun --nproc-per-node 4 -m zocosmo.dist r.yaml
     """
     key = None if options.key_file is None else read_key(options.key_file)
     plan = options.plan()

@@ -1,21 +1,22 @@
-"""zocosmo run, table, figure, methods, problems, graphs: from a config to a log, tables and figures."""
+"""zocosmo run, table, figure: from a config to a log, tables and figures."""
 
-import inspect
 import math
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from zocosmo.cli.common import app, output, say, stderr_bar
+from zocosmo.cli.machines import OnOption, on_machines
 from zocosmo.cli.options import RUNS, StudyOptions, argument, as_line, option, taking
 from zocosmo.errors import InputError, check_known
 from zocosmo.files import write_text
+from zocosmo.words import counted
 
 if TYPE_CHECKING:
     from zocosmo.experiments.plan import Plan
@@ -34,11 +35,24 @@ def run(
     options: StudyOptions,
     processes: Annotated[int, option("Processes that share the batches.")] = 1,
     states: Annotated[bool, option("Keep the last states of all nodes in states.npz.", "--states")] = False,
+    on: OnOption = None,
 ) -> None:
     """Run every trial of a config and write one log.
 
-    Example: zocosmo run configs/rosenbrock.yaml
+    \b
+    Example: zocosmo example > first.yaml && zocosmo run first.yaml
+    On a cluster: zocosmo run first.yaml --on dask://HOST:PORT; mpiexec -n 3 zocosmo run first.yaml --on mpi
     """
+
+    def work(executor: Executor | None) -> None:
+        _run(context, options, processes=processes, states=states, executor=executor)
+
+    on_machines(context, on, work)
+
+
+def _run(
+    context: typer.Context, options: StudyOptions, *, processes: int, states: bool, executor: Executor | None
+) -> None:
     from zocosmo.experiments.run import run_plan
     from zocosmo.log import logs_in
 
@@ -56,6 +70,7 @@ def run(
                 tick=tick,
                 suffix=options.suffix,
                 states=states,
+                executor=executor,
             )
         except KeyboardInterrupt:
             again = ["zocosmo", "run", *as_line(context, "out", "resume", "replace", "processes")]
@@ -82,7 +97,8 @@ def say_finished(folder: Path) -> None:
 def where(folder: Path, log: "Log", suffix: str) -> str:
     """The file of a log, and what it holds."""
     trials, lost = log.rows["trial"].nunique(), int(log.rows["diverged"].sum())
-    return f"{folder / f'log{suffix}'}: {trials} trials, {lost} diverged, {len(log.rows)} rows"
+    counts = f"{counted(trials, 'trial')}, {lost} diverged, {counted(len(log.rows), 'row')}"
+    return f"{folder / f'log{suffix}'}: {counts}"
 
 
 @app.command()
@@ -99,7 +115,8 @@ def table(
 ) -> None:
     """Print mean ± std over seeds at each budget, one row per method.
 
-    Example: zocosmo table configs/rosenbrock.yaml --bits 100000 --rounds
+    \b
+    Example: zocosmo example > first.yaml && zocosmo run first.yaml && zocosmo table first.yaml --rounds
     """
     from zocosmo.report.budget import cells
     from zocosmo.report.tables import FORMATS, render_cells, render_contrasts, rich_cells
@@ -130,7 +147,8 @@ def figure(
 ) -> None:
     """Draw a metric against bits or rounds: a panel per graph, a line per method, a band over seeds.
 
-    Example: zocosmo figure configs/rosenbrock.yaml --to rosenbrock.png --to rosenbrock.svg
+    \b
+    Example: zocosmo example > first.yaml && zocosmo run first.yaml && zocosmo figure first.yaml --to f.png
     """
     from zocosmo.report.curves import figure as draw
     from zocosmo.report.figures import check_figure
@@ -143,81 +161,6 @@ def figure(
     for path in paths:
         draw(log.rows, path, x=x, metric=metric, budgets=marks)
         print(path)
-
-
-@app.command()
-def example() -> None:
-    """Print a small config to start from.
-
-    Example: zocosmo example > first.yaml
-    """
-    from importlib.resources import files
-
-    print(files("zocosmo.experiments").joinpath("example.yaml").read_text(encoding="utf-8"), end="")
-
-
-@app.command()
-def methods() -> None:
-    """List the methods and their parameters.
-
-    Example: zocosmo methods
-    """
-    from zocosmo.methods import METHODS
-
-    rows = [
-        (name, summary(kind), signature(kind, "codec", "decay"), ", ".join(kind.codecs))
-        for name, kind in METHODS.items()
-    ]
-    show(["method", "what it is", "parameters", "codecs"], rows)
-
-
-@app.command()
-def problems() -> None:
-    """List the problems and their parameters.
-
-    Example: zocosmo problems
-    """
-    from zocosmo.problems import PROBLEMS
-
-    rows = [(name, summary(build), signature(build, "n", "seed")) for name, build in PROBLEMS.items()]
-    show(["problem", "what it is", "parameters"], rows)
-
-
-@app.command()
-def graphs() -> None:
-    """List the graphs and their parameters, the schedules of matchings, and the decays of the step size.
-
-    Example: zocosmo graphs
-    """
-    from zocosmo.graphs import GRAPHS, SCHEDULES
-    from zocosmo.methods import DECAYS
-
-    names = ["graph", "what it is", "parameters"]
-    show(names, [(name, summary(build), signature(build, "seed")) for name, build in GRAPHS.items()])
-    schedules = [(name, summary(kind)) for name, kind in SCHEDULES.items()]
-    show(["\nschedule", "\nwhat it is"], schedules)
-    decays = [(name, summary(kind), signature(kind)) for name, kind in DECAYS.items()]
-    show(["\ndecay", "\nwhat it is", "\nparameters"], decays)
-
-
-def signature(build: Callable[..., object], *hidden: str) -> str:
-    """Parameters with their defaults."""
-    given = [p for p in inspect.signature(build).parameters.values() if p.name not in hidden]
-    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in given)
-
-
-def show(header: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
-    listing = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in header:
-        listing.add_column(name, no_wrap=name == header[0])
-    for row in rows:
-        listing.add_row(*row)
-    output().print(listing)
-
-
-def summary(thing: object) -> str:
-    """First line of a docstring, without labels of the paper."""
-    return (inspect.getdoc(thing) or "").splitlines()[0].split("   [")[0].rstrip(" .:")
 
 
 def find_log(study: Path) -> "Log":

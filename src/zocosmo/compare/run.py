@@ -6,9 +6,10 @@ stopped ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zocosmo.compare.contest import Chosen, Comparison, Contest, joint_limits, limits, tuned_at
 from zocosmo.compare.figure import draw_budgets, draw_field
@@ -45,6 +46,8 @@ def compare(
     processes: int = 1,
     replace_old: bool = False,
     watched: Watched = lambda plan: nullcontext(),
+    figures: bool = True,
+    executor: Executor | None = None,
 ) -> list[ContestResult]:
     """Run what is missing, choose settings, and write tables, figures and settings into `out`."""
     pilots = [contest.pilot(contest.pilot_seeds) for contest in comparison.contests]
@@ -54,12 +57,13 @@ def compare(
 
     def run(plan: Plan, folder: Path) -> "pd.DataFrame":
         with watched(plan) as tick:
-            return run_plan(plan, folder, resume=True, processes=processes, tick=tick).rows
+            how: dict[str, Any] = {"processes": processes, "tick": tick, "executor": executor}
+            return run_plan(plan, folder, resume=True, **how).rows
 
     for contest, plan in pairs:
         _make_ready(out / contest.name, plan, replace_old)
     results = [_contest(contest, plan, out / contest.name, run) for contest, plan in pairs]
-    write_all(results, out)
+    write_all(results, out, FIGURES if figures else ())
     return results
 
 
@@ -121,7 +125,7 @@ def winners(results: Sequence[ContestResult]) -> Grid:
     return verdicts_grid(results) if results[0].contest.each else winners_grid(results)
 
 
-def write_all(results: Sequence[ContestResult], out: Path) -> None:
+def write_all(results: Sequence[ContestResult], out: Path, figures: Sequence[str] = FIGURES) -> None:
     """Write tables of each problem into its folder; winners, settings, cells and the figure into `out`."""
     import pandas as pd
 
@@ -136,7 +140,7 @@ def write_all(results: Sequence[ContestResult], out: Path) -> None:
     each = results[0].contest.each
     if each:
         write_standings(results, out)
-    for name in FIGURES:
+    for name in figures:
         (draw_budgets if each else draw_field)(results, out / name)
 
 

@@ -12,6 +12,7 @@ import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
 from zocosmo.errors import ConfigError, InputError
+from zocosmo.experiments.starters import hint
 
 Where = tuple[str | int, ...]  # keys and positions that lead to an entry
 
@@ -39,7 +40,7 @@ class Config:
         try:
             return cls(path.read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
-            raise ConfigError("there is no such file", source=str(path)) from None
+            raise ConfigError(f"there is no such file{hint(path)}", source=str(path)) from None
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot be read: {error}", source=str(path)) from None
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from zocosmo.core.tape import Seed
 from zocosmo.core.wires import WIRES, check_wire
 from zocosmo.entries import Table
-from zocosmo.errors import InputError, check_whole
+from zocosmo.errors import InputError, among, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices, own_parts
 from zocosmo.experiments.labels import described, labels_of
 from zocosmo.experiments.losses import check_losses, read_lost
@@ -359,7 +359,7 @@ def _pick(
         raise config.fail(where, f"a {what} is a mapping with a kind: {', '.join(table)}; got {given!r}")
     kind = given["kind"]
     if not isinstance(kind, str) or kind not in table:
-        raise config.fail((*where, "kind"), f"unknown {what} {kind!r}; choose from {', '.join(table)}")
+        raise config.fail((*where, "kind"), f"unknown {what} {kind!r}; choose from {among(kind, table)}")
     builder = at(config, (*where, "kind"), table.__getitem__, kind)
     fields = {**_parameters(builder), "kind": (str, ...), **(more or {})}
     check_keys(config, where, given, fields)

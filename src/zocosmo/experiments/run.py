@@ -6,6 +6,8 @@ Whatever stops a study, what is on disk is whole, and a resumed study ends in th
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.errors import InputError
+from zocosmo.experiments.cluster import in_executor
 from zocosmo.experiments.folder import Folder, FolderPart
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.processes import in_processes, interrupts_held
@@ -57,20 +60,24 @@ def run_plan(
     suffix: str = ".parquet",
     states: bool = False,
     watch: Watch | None = None,
+    executor: Executor | None = None,
 ) -> Log:
     """Run all trials of a plan. With `out`, the log is `out`/log.parquet and a stopped study can go on.
 
     With `states` the last states of all nodes are kept beside the log, in states.npz. `watch` is called at
     every checkpoint before a snapshot can hold it: what it writes is there when a stopped study goes on.
+    With an `executor` its workers run the batches, wherever they are, and the log has the same bytes.
     """
-    if watch is not None and processes > 1:
-        raise InputError(f"only one process can be watched, got processes = {processes}")
+    if watch is not None and (processes > 1 or executor is not None):
+        where = "an executor" if executor is not None else f"processes = {processes}"
+        raise InputError(f"only one process can be watched, got {where}")
     if states and plan.until is not None:
         raise InputError("until ends runs in different rounds, so there are no last states; leave one out")
     header, tell = make_header(plan.config, plan.fingerprint), tick or unwatched
     batches = list(make_batches(plan))
     if out is None:
-        return Log(make_frame(plan, _run_batches(plan, batches, None, processes, tell, watch=watch)), header)
+        columns = _run_batches(plan, batches, None, processes, tell, watch=watch, executor=executor)
+        return Log(make_frame(plan, columns), header)
     kept = out / STATES
     folder = Folder(out, header, suffix)
     with folder.opened(resume=resume, replace_old=replace_old) as done:
@@ -79,7 +86,8 @@ def run_plan(
                 raise InputError(f"{out} holds a log without {STATES}; start anew with --replace --states")
             return done
         kept.unlink(missing_ok=True)  # of a study that stood here before
-        columns = _run_batches(plan, batches, folder, processes, tell, states=states, watch=watch)
+        how: dict[str, Any] = {"states": states, "watch": watch, "executor": executor}
+        columns = _run_batches(plan, batches, folder, processes, tell, **how)
         found: Columns = {}
         for part in columns:
             found |= {name: part.pop(name) for name in list(part) if name.startswith("trial-")}
@@ -141,9 +149,9 @@ def run_batch(
 
     With `states` there is an array for each trial besides; a part that was done without them is run again.
     """
-    done, half = (part.load("done"), part.load("half")) if part is not None else (None, None)
-    if done is not None and (not states or state_name(trials[0]) in done):
+    if done := _stored(part, trials, states):
         return done
+    half = None if part is None else part.load("half")
     paths = {path: k for k, path in enumerate(dict.fromkeys(trial.path for trial in trials))}
     first = {trial.path: trial for trial in reversed(trials)}
     sim = Simulation(
@@ -287,8 +295,11 @@ def _run_batches(
     *,
     states: bool = False,
     watch: Watch | None = None,
+    executor: Executor | None = None,
 ) -> list[Columns]:
     parts = [None if folder is None else folder.part(k) for k in range(len(batches))]
+    if executor is not None:
+        return _run_elsewhere(plan, batches, parts, tick, executor, states)
     if processes <= 1 or len(batches) <= 1:
         return [
             run_batch(plan, trials, k, parts[k], tick, states=states, watch=watch)
@@ -298,10 +309,43 @@ def _run_batches(
     tasks = [(plan, trials, k, parts[k], unwatched) for k, trials in enumerate(batches)]
     for k, found in in_processes(partial(run_batch, states=states), tasks, processes):
         columns[k] = found
-        nodes = sum(trial.graph_of().n for trial in batches[k])
-        best = float(np.nanmin(found["objective"], initial=math.inf))
-        tick(Progress(k, plan.last * nodes, best, float(found["bits"].max())))
+        _tell_done(plan, batches[k], k, found, tick)
     return columns
+
+
+def _tell_done(plan: Plan, trials: Sequence[Trial], number: int, found: Columns, tick: Tick) -> None:
+    """Progress of a batch that was run elsewhere and is done."""
+    nodes = sum(trial.graph_of().n for trial in trials)
+    best = float(np.nanmin(found["objective"], initial=math.inf))
+    tick(Progress(number, plan.last * nodes, best, float(found["bits"].max())))
+
+
+def _run_elsewhere(
+    plan: Plan,
+    batches: Sequence[list[Trial]],
+    parts: Sequence[FolderPart | None],
+    tick: Tick,
+    executor: Executor,
+    states: bool,
+) -> list[Columns]:
+    """Batches that are not done yet on the workers of an executor; parts are stored here as they finish."""
+    columns = [_stored(part, trials, states) for part, trials in zip(parts, batches, strict=True)]
+    alone = replace(plan, trials=())  # a batch brings its own
+    left = [k for k, found in enumerate(columns) if not found]
+    tasks = [(k, (alone, batches[k], k, None, unwatched)) for k in left]
+    for k, found in in_executor(partial(run_batch, states=states), tasks, executor, plan.config):
+        columns[k] = found
+        if (part := parts[k]) is not None:
+            part.save("done", found)
+            part.drop("half")
+        _tell_done(plan, batches[k], k, found, tick)
+    return columns
+
+
+def _stored(part: FolderPart | None, trials: Sequence[Trial], states: bool) -> Columns:
+    """The rows of a batch that is done; empty if it is not, or lacks the states that are wanted."""
+    done = None if part is None else part.load("done")
+    return done if done is not None and (not states or state_name(trials[0]) in done) else {}
 
 
 def make_frame(plan: Plan, columns: Sequence[Columns]) -> "pd.DataFrame":

@@ -3,7 +3,7 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from zocosmo.errors import InputError as _InputError
+from zocosmo.extras import missing as _missing
 
 __all__ = ["CosmoConfig", "CosmoTrainer"]
 
@@ -17,4 +17,4 @@ def __getattr__(name: str) -> _Any:
     try:
         return getattr(_importlib.import_module(_PLACES[name]), name)
     except ModuleNotFoundError as error:
-        raise _InputError(f'{name} needs {error.name}; run: pip install "zocosmo[llm]"') from None
+        raise _missing(name, str(error.name), "llm") from None

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from zocosmo.errors import InputError, check_known
+from zocosmo.errors import InputError, check_known, closest
+from zocosmo.extras import missing
 from zocosmo.llm.fetch import Show, download, file_hash, find_file, index_url, take_out
 from zocosmo.llm.quiet import Say, silent
 
@@ -130,8 +131,14 @@ def check_kept(name: str) -> Path:
         return folder
     if name in KNOWN:
         raise InputError(f"model {name!r} is not in the cache; fetch it with: zocosmo model get {name}")
-    names = ", ".join(model.name for model in kept_models())
-    raise InputError(f"{models_folder()} has no model {name!r}; it has {names or 'none'}")
+    names = [model.name for model in kept_models()]
+    has = ", ".join(names) or "none"
+    raise InputError(f"{models_folder()} has no model {name!r}; it has {has}{meant(name)}")
+
+
+def meant(name: str) -> str:
+    """A question after an error: the stored or known model that a name is most like."""
+    return closest(name, dict.fromkeys([*KNOWN, *(model.name for model in kept_models())]))
 
 
 def _convert(gguf: Path, folder: Path, say: Say) -> None:
@@ -147,7 +154,7 @@ def _alone(name: str, say: Say = silent) -> Iterator[Path]:
     """Lock a model name against other processes; the system releases the lock if this one dies."""
     for package in NEEDED:  # check before downloading 93 MB
         if find_spec(package) is None:
-            raise InputError(f'models need {package}; run: pip install "zocosmo[llm]"')
+            raise missing("a model", package, "llm")
     from filelock import FileLock, Timeout
 
     folder = models_folder() / name

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zocosmo.errors import InputError
+from zocosmo.extras import missing
 from zocosmo.llm.memory import check_free
 from zocosmo.llm.quiet import first_line, quiet
 
@@ -44,7 +45,7 @@ def _header(gguf: Path) -> dict[str, Any]:
     try:
         from gguf import GGUFReader
     except ModuleNotFoundError:
-        raise InputError('reading GGUF files needs gguf; run: pip install "zocosmo[llm]"') from None
+        raise missing("reading a GGUF file", "gguf") from None
     try:
         reader = GGUFReader(gguf)
         told = {

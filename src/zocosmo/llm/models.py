@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from zocosmo.errors import InputError, check_known
-from zocosmo.llm.cache import KNOWN, check_kept, kept_folder, kept_models
+from zocosmo.extras import missing
+from zocosmo.llm.cache import KNOWN, check_kept, kept_folder, kept_models, meant
 from zocosmo.llm.fetch import reachable
 from zocosmo.llm.memory import DTYPES, check_device
 from zocosmo.llm.quiet import first_line, quiet
@@ -39,7 +40,8 @@ def find_model(name: str) -> str:
     if name in KNOWN:
         check_kept(name)
     if not HUB.fullmatch(name):
-        raise InputError(f"model folder {name!r} does not exist; give a folder, {_names()}, or a hub name")
+        known = f"give a folder, {_names()}, or a hub name{meant(name)}"
+        raise InputError(f"model folder {name!r} does not exist; {known}")
     return name
 
 
@@ -115,9 +117,10 @@ def _reading(name: str, what: str) -> Iterator[tuple[str, bool]]:
     except (MemoryError, torch.OutOfMemoryError):
         raise InputError(f"{name}: not enough memory for its {what}; use a smaller model or dtype") from None
     except ModuleNotFoundError as error:
-        raise InputError(f'models need {error.name}; run: pip install "zocosmo[llm]"') from None
+        raise missing("a model", str(error.name), "llm") from None
     except Exception as error:  # libraries raise many kinds
-        raise InputError(f"model {name!r}: its {what} cannot be read: {first_line(error)}") from None
+        why = f"{first_line(error)}{meant(name)}"
+        raise InputError(f"model {name!r}: its {what} cannot be read: {why}") from None
 
 
 def _fetched_before(name: str) -> str:
@@ -129,7 +132,7 @@ def _fetched_before(name: str) -> str:
     except (OSError, ValueError):
         raise InputError(
             f"model {name!r} is not a folder, not in the hub's cache, and {_endpoint()} cannot be reached; "
-            f"connect, or use {_names()}"
+            f"connect, or use {_names()}{meant(name)}"
         ) from None
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.errors import InputError, among, check_known, check_whole
 from zocosmo.experiments.config import Config, at, check_fields, check_keys
 from zocosmo.llm.prompts import Encoded, Template, encode_rows, parse_template
 from zocosmo.llm.rows import Columns, Files, Hub, LabelledText, Source, find_source
@@ -106,8 +106,8 @@ def load_task(name: str, data: str | None = None) -> Task:
             raise InputError(f"{name} names its own data files; omit the data folder {data}")
         return read_task(Path(name))
     if name not in BUILT_IN:
-        known = ", ".join(BUILT_IN)
-        raise InputError(f"task {name!r} is not known; choose from {known}, or give a .yaml file")
+        known = among(name, BUILT_IN, ", or give a .yaml file")
+        raise InputError(f"task {name!r} is not known; choose from {known}")
     if name == "toy" and data is not None:
         raise InputError(f"the toy task is generated and reads no data from {data}; omit the data folder")
     template, words, cut = BUILT_IN[name]

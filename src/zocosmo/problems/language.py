@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from zocosmo.core.tape import Seed
 from zocosmo.errors import InputError, check_known, check_whole
+from zocosmo.extras import missing
 from zocosmo.problems.data import ROWS
 from zocosmo.problems.split import SPLITS
 
@@ -80,7 +81,7 @@ def llm(n: int, seed: Seed, **given: Any) -> "LanguageModel":
         from zocosmo.llm.subject import open_subject
     except ModuleNotFoundError as error:
         if error.name in ("torch", "transformers", "peft", "safetensors"):
-            raise InputError(f'language models need {error.name}; run: pip install "zocosmo[llm]"') from None
+            raise missing("a language model", error.name, "llm") from None
         raise
     if setting.coordinates != LORA:
         return FullModel.build(open_whole(setting), n, seed)

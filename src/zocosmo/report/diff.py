@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.errors import InputError
+from zocosmo.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,8 +180,9 @@ def as_text(report: Found) -> str:
     if report["states_only_in"]:
         lines.append(f"only {report['states_only_in'][0]} has states")
     if report["identical"]:
-        kept = f", states of {states['trials']:,} trials" if states else ""
-        return "\n".join([*lines, f"identical: {log['trials']:,} trials, {log['rows']:,} rows{kept}"])
+        kept = f", states of {counted(states['trials'], 'trial', ',')}" if states else ""
+        held = f"{counted(log['trials'], 'trial', ',')}, {counted(log['rows'], 'row', ',')}"
+        return "\n".join([*lines, f"identical: {held}{kept}"])
     lines += _log_lines(report["runs"], log)
     lines += _state_lines(report["runs"], states) if states else []
     return "\n".join(lines)

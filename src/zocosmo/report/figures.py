@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from zocosmo.errors import InputError
+from zocosmo.extras import missing
 from zocosmo.files import replace_file
 
 SHADES = {"values": "#1b6ca8", "indices": "#d1495b", "control": "#edae49", "framing": "#9aa5b1"}
@@ -31,7 +32,7 @@ def new_panels(
     try:
         import matplotlib
     except ModuleNotFoundError:
-        raise InputError("figures need matplotlib; install it with: pip install 'zocosmo[plot]'") from None
+        raise missing("a figure", "matplotlib") from None
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "zocosmo"  # equal numbers give equal files
     from matplotlib import pyplot as plt

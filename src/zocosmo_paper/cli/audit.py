@@ -24,7 +24,7 @@ def audit(
     Exit code 0 if all query values, final states and measures are equal, else 1.
 
     \b
-    Example: zocosmo audit configs/model/placement_audit.yaml --set problem.model=smollm2
+    Example: zocosmo example model/placement_audit >a.yaml && zocosmo audit a.yaml --set problem.model=smollm2
     """
     from zocosmo.experiments.plan import load_plan
 

@@ -18,7 +18,9 @@ from zocosmo.cli.common import is_watched, output, print_json, stderr_bar
 from zocosmo.cli.options import JsonOption, ResumeOption, SetOption, as_line, option
 from zocosmo.cli.study import say_stopped
 from zocosmo.errors import FolderError, InputError, check_whole
+from zocosmo.extras import missing
 from zocosmo.files import finite_or_null
+from zocosmo.words import counted
 from zocosmo_paper.claim import CHECK, STATEMENT
 
 if TYPE_CHECKING:
@@ -50,7 +52,9 @@ def reproduce_command(
 
     Writes logs, tables, figures, verdicts.csv and report/index.html, a page with all of them.
 
-    Example: zocosmo reproduce all
+    \b
+    Example: zocosmo reproduce payload index-share
+    Everything, in about 15 minutes: zocosmo reproduce all
     """
     from zocosmo_paper.page import write_page
     from zocosmo_paper.run import MODEL, How, reproduce, shown_items
@@ -120,8 +124,9 @@ def _check(names: Sequence[str], out: Path, how: "How") -> None:
         raise InputError(f"--set {how.given[0]} applies to a study of a model; also give --model")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; name a folder")
-    if find_spec("matplotlib") is None:
-        raise InputError("figures need matplotlib; install it with: pip install 'zocosmo[plot]'")
+    drawn = [item.name for item in items if item.draws]
+    if drawn and find_spec("matplotlib") is None:
+        raise missing(f"the figure of {drawn[0]}", "matplotlib")
     for item in items:
         load_plans(item, how)
 
@@ -165,7 +170,9 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
             about = result.item.name, claim.words, claim.paper, ours_text(claim)
             rows.append((*about, *numbers, claim.verdict))
     many = {} if few else {each.item.name: counts(all_claims([each]))["within"] for each in results}
-    rows += [(name, f"{count} claims", "", "", "", "", "within") for name, count in many.items() if count]
+    rows += [
+        (name, counted(count, "claim"), "", "", "", "", "within") for name, count in many.items() if count
+    ]
     for *texts, verdict in rows:
         shown.add_row(*map(Text, texts), Text(verdict, style=COLOURS[verdict]))
     output().print(shown)
@@ -177,8 +184,12 @@ def show(results: Sequence["ItemResult"], out: Path, page: Path) -> None:
     for name, kinds in rest.items():
         if ours := all_claims(results, kinds):
             tally = ", ".join(f"{count} {verdict}" for verdict, count in counts(ours).items() if count)
-            print(f"Not counted: {len(ours)} {name}: {tally}.")
-    print(", ".join(f"{count} {verdict}" for verdict, count in found.items()), f"({len(lines)} claims)")
+            shown_name = name.replace("checks", "check") if len(ours) == 1 else name
+            print(f"Not counted: {len(ours)} {shown_name}: {tally}.")
+    print(
+        ", ".join(f"{count} {verdict}" for verdict, count in found.items()),
+        f"({counted(len(lines), 'claim')})",
+    )
     print(f"{page}: the report. {out / 'verdicts.csv'}: every line.")
 
 

@@ -280,5 +280,6 @@ ITEMS = [
             "logging": "every 20 rounds",
             "expectations": "of all cells that are compared, exact on the problems of these seeds",
         },
+        draws=True,
     )
 ]

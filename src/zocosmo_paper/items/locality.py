@@ -295,6 +295,7 @@ ITEMS: Sequence[Item] = [
         find_locality,
         (LOCALITY,),
         CHOICES,
+        draws=True,
     ),
     Item(
         "same-matching",

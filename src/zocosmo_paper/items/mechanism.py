@@ -188,5 +188,6 @@ ITEMS = [
             "schedules": "complete: uniform perfect matchings; ring: a phase by a fair coin each round",
             "figures": "a row for each graph, a column for each zeta; the paper's own are not at hand",
         },
+        draws=True,
     )
 ]

@@ -203,5 +203,6 @@ ITEMS = [
             "gradients": "Gaussian, scaled to the norm and H2 asked for; V and U depend on nothing else",
             "directions": "the first 1,500 rounds of the tapes of seeds 0–7, the same at every H2",
         },
+        draws=True,
     )
 ]

@@ -336,6 +336,7 @@ ITEMS: Sequence[Item] = [
         find_table,
         (MAIN, DRAWN),
         CHOICES,
+        draws=True,
     ),
     Item(
         "gap-0.3",

@@ -181,5 +181,6 @@ ITEMS: Sequence[Item] = [
             "over seeds that none lost",
             "seeds": "1 to 5; the paper's are not given",
         },
+        draws=True,
     )
 ]

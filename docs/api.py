@@ -101,7 +101,11 @@ def _entry(found: Name) -> list[str]:
     if callable(thing) and not isinstance(thing, dict):
         return [f"::: {thing.__module__}.{thing.__qualname__}"]
     keys = ", ".join(f"`{key}`" for key in thing) if isinstance(thing, dict) else f"`{type(thing).__name__}`"
-    return [f"### `{found.name}`", "", f"By name: {keys}." if isinstance(thing, dict) else f"An object: {keys}."]
+    return [
+        f"### `{found.name}`",
+        "",
+        f"By name: {keys}." if isinstance(thing, dict) else f"An object: {keys}.",
+    ]
 
 
 def written() -> dict[str, str]:

@@ -40,7 +40,9 @@ def _pieces(page: str) -> list[tuple[str, str]]:
     for block in FENCE.finditer(page):
         prose = page[end : block.start()]
         kind, text = block.group(1), block.group(2)
-        if kind == "text" and (prose.strip() or not found):  # not below a cell: the reader's own, left as it is
+        if kind == "text" and (
+            prose.strip() or not found
+        ):  # not below a cell: the reader's own, left as it is
             prose, kind, text = prose + block.group(), "", ""
         found += [("", prose.strip("\n"))] if prose.strip() else []
         found += [(kind, text)] if kind else []

@@ -43,21 +43,25 @@ def minimize_picture(to: Path) -> None:
     asked = np.array(names["asked"])
     figure, axes = new_figure(to, (6.2, 3.6))
     t, f = np.meshgrid(np.linspace(690, 1010, 120), np.linspace(0.08, 0.62, 120))
-    mean = np.mean([[rig(np.array(p)) for p in zip(t.flat, f.flat, strict=True)] for rig in names["rigs"]], axis=0)
+    mean = np.mean(
+        [[rig(np.array(p)) for p in zip(t.flat, f.flat, strict=True)] for rig in names["rigs"]], axis=0
+    )
     axes.contour(t, f, mean.reshape(t.shape), levels=12, colors=GREY, linewidths=0.6)
     axes.plot([700, 1000, 1000, 700, 700], [0.1, 0.1, 0.6, 0.6, 0.1], "k--", linewidth=1, label="bounds")
     axes.scatter(asked[:, 0], asked[:, 1], s=9, color=BLUE, label="queries of all rigs", zorder=3)
     axes.scatter(*np.array(names["BEST"]).T, marker="x", color=RED, label="best of each rig", zorder=4)
     axes.scatter(*names["result"].x, marker="*", s=110, color=YELLOW, label="result", zorder=5, edgecolor="k")
     axes.set(xlabel="temperature, K", ylabel="flow, l/s")
-    axes.legend(frameon=True, fontsize=8, loc="upper right")
+    axes.legend(frameon=True, fontsize=8, loc="lower left", bbox_to_anchor=(0.05, 0.08))
     save_figure(figure, to)
 
 
 def queries_picture(to: Path) -> None:
     """The table of one node in minimize-results.md."""
     text = (DOCS / "minimize-results.md").read_text(encoding="utf-8").split("## Eight nodes")[0]
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines() if row.startswith("| ")]
+    rows = [
+        [cell.strip() for cell in row.split("|")[1:-1]] for row in text.splitlines() if row.startswith("| ")
+    ]
     head, body = rows[0], [row for row in rows[2:] if len(row) == 9][::-1]
     figure, axes = new_figure(to, (6.6, 4.6))
     for k, (name, shade) in enumerate(zip(head[1:6], SHADES, strict=True), start=1):
@@ -120,7 +124,9 @@ def runtime_picture(to: Path) -> None:
     for k, (method, rows) in enumerate(logs[0][logs[0]["graph"] == "ring"].groupby("method", observed=True)):
         there = logs[1][(logs[1]["graph"] == "ring") & (logs[1]["method"] == method)]
         axes.plot(rows["round"], rows["objective"], color=SHADES[k], label=f"{method}, simulator")
-        axes.plot(there["round"][::3], there["objective"][::3], "o", color=SHADES[k], markersize=4, mfc="white")
+        axes.plot(
+            there["round"][::3], there["objective"][::3], "o", color=SHADES[k], markersize=4, mfc="white"
+        )
     axes.plot([], [], "o", color=GREY, mfc="white", label="the same in two processes")
     axes.set(yscale="log", xlabel="round", ylabel="objective")
     axes.legend(frameon=False, fontsize=8)
@@ -149,7 +155,9 @@ def tasks_picture(to: Path) -> None:
         parts = shards(labels, 4, how, tape=Tape(0), **more)
         ones = [int(labels[part].sum()) for part in parts]
         axes.bar(range(4), [len(part) - one for part, one in zip(parts, ones, strict=True)], color=RED)
-        axes.bar(range(4), ones, bottom=[len(p) - one for p, one in zip(parts, ones, strict=True)], color=BLUE)
+        axes.bar(
+            range(4), ones, bottom=[len(p) - one for p, one in zip(parts, ones, strict=True)], color=BLUE
+        )
         axes.set_title(how + (", skew 0.3" if more else ""), fontsize=9)
         axes.set(xlabel="node", xticks=range(4))
     panels[0].set_ylabel("rows: terrible, great")
@@ -165,7 +173,9 @@ def budget_picture(to: Path) -> None:
         for codec in ("values", "delta", "indexed")
     ][::-1]
     figure, axes = new_figure(to, (6.2, 2.4))
-    axes.barh([name for name, _ in rows], [count for _, count in rows], color=[RED] * 3 + [BLUE] * 3, height=0.6)
+    axes.barh(
+        [name for name, _ in rows], [count for _, count in rows], color=[RED] * 3 + [BLUE] * 3, height=0.6
+    )
     for k, (_, count) in enumerate(rows):
         axes.text(count, k, f" {count}", va="center", fontsize=9)
     axes.set(xlabel="rounds for 26.214 Mbit per node", xlim=(0, 112))
@@ -262,7 +272,12 @@ def finetune_picture(to: Path) -> None:
     """Accuracy on SST-2 against bits: the first generation's runs and the second's, from results/."""
     figure, axes = new_figure(to, (6.2, 2.9))
     first = read_log(RESULTS / "small-models" / "sst2-i-1540.csv").rows.groupby("round")
-    axes.plot(first["bits"].mean()[1:] / 1e6, 100 * first["accuracy"].mean()[1:], color=GREY, label="first generation")
+    axes.plot(
+        first["bits"].mean()[1:] / 1e6,
+        100 * first["accuracy"].mean()[1:],
+        color=GREY,
+        label="first generation",
+    )
     for shade, name in zip(SHADES, ("batch8", "batch16", "batch32"), strict=False):
         lines = (RESULTS / "second-smollm2" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
         rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))

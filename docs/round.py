@@ -15,7 +15,7 @@ from zocosmo import Tape, draw_direction
 D, Q, ETA, MU = 12, 4, 0.05, 0.1
 OPTIMA = (0.0, 1.5)  # node i's loss is ‖x − optimum‖²
 BLUE, RED, GREY, INK, PALE = "#1b6ca8", "#d1495b", "#9aa5b1", "#1f2933", "#eef2f6"
-WIDE, CELL, LEFT, RIGHT = 600, 20, 20, 340
+WIDE, CELL, LEFT, RIGHT = 540, 20, 12, 288
 
 
 class Round(NamedTuple):
@@ -44,9 +44,7 @@ def text(x: float, y: float, words: str, size: int = 15, fill: str = INK, more: 
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, edge: str = GREY) -> str:
-    return (
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" stroke="{edge}" rx="3"/>'
-    )
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" stroke="{edge}" rx="3"/>'
 
 
 def cells(x: float, y: float, lit: NDArray[Any], marks: list[str], shade: str) -> list[str]:
@@ -72,11 +70,11 @@ def values(x: float, y: float, numbers: NDArray[Any], shade: str) -> list[str]:
 
 
 def heading(number: int, y: float, words: str) -> list[str]:
-    circle = f'<circle cx="32" cy="{y - 6}" r="13" fill="{INK}"/>'
+    circle = f'<circle cx="25" cy="{y - 6}" r="13" fill="{INK}"/>'
     return [
         circle,
-        text(32, y, str(number), 15, "white", 'text-anchor="middle"'),
-        text(54, y, words, 16, INK, 'font-weight="bold"'),
+        text(25, y, str(number), 15, "white", 'text-anchor="middle"'),
+        text(46, y, words, 16, INK, 'font-weight="bold"'),
     ]
 
 
@@ -103,14 +101,16 @@ def picture(r: Round) -> str:
     for i in range(2):
         body += values(at[i], 240, r.sent[i], (BLUE, RED)[i])
     body += heading(4, 308, f"Send: {Q} values each way, in order, and no indices")
-    body += [arrow(332, 120, 480), arrow(352, 480, 120)]
-    body.append(text(300, 325, f"{Q} × 32 bits", 14, INK, 'text-anchor="middle"'))
+    body += [arrow(334, 110, 430), arrow(354, 430, 110)]
+    body.append(text(270, 327, f"{Q} × 32 bits", 14, INK, 'text-anchor="middle"'))
     body += heading(5, 392, "Mix: both take the average; all other coordinates stay")
     for i in range(2):
         body += values(at[i], 408, r.mixed, "#4b5d6e")
     frame = f'<rect width="{WIDE}" height="452" fill="white" rx="8"/>'
     label = 'role="img" aria-label="One round of a pair in five stages"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} 452" {label} font-family="sans-serif">'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} 452" {label} font-family="sans-serif">'
+    )
     return "\n".join([head, frame, *body, "</svg>"]) + "\n"
 
 

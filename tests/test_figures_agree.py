@@ -87,7 +87,9 @@ def test_the_readme_has_the_accuracies_of_the_small_model():
 
 
 def test_the_page_of_fine_tuning_has_the_first_generation():
-    texts = shown("docs/finetune.md", r"start at ([\d.]+) %; the first generation ends at ([\d.]+) % for ([\d.]+) Mbit")
+    texts = shown(
+        "docs/finetune.md", r"start at ([\d.]+) %; the first generation ends at ([\d.]+) % for ([\d.]+) Mbit"
+    )
     (start, _), (end, bits) = ends("small-models/sst2-i-1540.csv")
     assert [is_rounded(t, v) for t, v in zip(texts, (start, end, bits), strict=True)] == [True] * 3
 
@@ -114,14 +116,18 @@ def test_the_readme_has_the_reruns_of_rosenbrock():
     found = {row["claim"]: row for row in rows_of("reproduction/verdicts.csv") if row["item"] == "rosenbrock"}
     for graph, column in (("ring", 0), ("grid", 1)):
         row = found[f"{graph}, ZO-COSMO: objective at 0.1 Mbit"]
-        cells = shown("README.md", r"\| ZO-COSMO \| ([\d.]+) ± ([\d.]+) .*? \| [\d.]+ \| ([\d.]+) ± ([\d.]+) ")
+        cells = shown(
+            "README.md", r"\| ZO-COSMO \| ([\d.]+) ± ([\d.]+) .*? \| [\d.]+ \| ([\d.]+) ± ([\d.]+) "
+        )
         assert is_rounded(cells[2 * column], float(row["ours"]))
         assert is_rounded(cells[2 * column + 1], float(row["std"]))
 
 
 def test_the_readme_has_the_headline_of_the_reruns():
     row = next(row for row in rows_of("reproduction/headline.csv") if row["kind"] == "all")
-    sentence = r"Of (\d+) figures .*?, (\d+) agree, (\d+) agree in order only, (\d+) do not; (\d+) need a 7B model"
+    sentence = (
+        r"Of (\d+) figures .*?, (\d+) agree, (\d+) agree in order only, (\d+) do not; (\d+) need a 7B model"
+    )
     assert shown("README.md", sentence) == [
         row[key] for key in ("reruns", "agree", "order only", "do not", "need a 7B model")
     ]
@@ -135,7 +141,9 @@ def test_pages_count_the_methods_that_there_are(page):
 def table(heading):
     """Rows of the table under a heading of minimize-results.md."""
     text = (ROOT / "docs" / "minimize-results.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
-    rows = [row.strip("|").split("|") for row in text.partition("\n## ")[0].splitlines() if row.startswith("| ")]
+    rows = [
+        row.strip("|").split("|") for row in text.partition("\n## ")[0].splitlines() if row.startswith("| ")
+    ]
     return [[cell.strip() for cell in row] for row in rows[2:]]
 
 

@@ -82,7 +82,11 @@ def test_the_api_has_all_that_docs_import():
 
 
 def test_the_api_finds_imports_in_every_kind_of_block():
-    found = set(api().IMPORT.findall("    from zocosmo.dist import Peer\nfrom zocosmo import (\n  Tape,\n  frame,\n)\n"))
+    found = set(
+        api().IMPORT.findall(
+            "    from zocosmo.dist import Peer\nfrom zocosmo import (\n  Tape,\n  frame,\n)\n"
+        )
+    )
     assert found == {("zocosmo.dist", "Peer"), ("zocosmo", "(\n  Tape,\n  frame,\n)")}
 
 

@@ -67,6 +67,8 @@ def test_a_language_model_is_tuned_as_the_page_shows(tmp_path):
     """Words and layout; digits of a loss may differ between builds of torch."""
     pytest.importorskip("peft")
     for source, shown, printed in cells_of("language-model", tmp_path):
-        assert re.sub(r"\d", "#", "\n".join(lines(printed))) == re.sub(r"\d", "#", "\n".join(lines(shown))), source
+        assert re.sub(r"\d", "#", "\n".join(lines(printed))) == re.sub(r"\d", "#", "\n".join(lines(shown))), (
+            source
+        )
     found = (tmp_path / "runs" / "reviews" / "adapter" / "adapter_model.safetensors").stat().st_size
     assert found > 2048 * 4

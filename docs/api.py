@@ -1,6 +1,6 @@
-"""The pages of docs/api: signatures and docstrings of all that README and docs import, and of the root's names.
+"""The pages of docs/api: signatures and docstrings of all that docs import, and of the root's names.
 
-python docs/api.py writes them; mkdocstrings fills them in when the site is built. Tests fail where one is stale.
+python docs/api.py writes them; mkdocstrings fills them in when the site is built. A test finds stale ones.
 """
 
 import importlib

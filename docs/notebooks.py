@@ -1,7 +1,7 @@
 """Notebooks from the pages of docs/tutorials: the page is the source, the notebook says the same.
 
-A `python` block is a cell, each `$` line of a `console` block is a cell `!line`, and what the page shows below
-is the cell's output. `python docs/notebooks.py` writes them; tests run every cell and compare what it prints.
+A `python` block is a cell, each `$` line of a `console` block is a cell `!line`, and what the page shows
+below is its output. `python docs/notebooks.py` writes them; tests run every cell and compare what it prints.
 """
 
 import json
@@ -34,7 +34,7 @@ def notebook(page: str) -> str:
 
 
 def _pieces(page: str) -> list[tuple[str, str]]:
-    """(kind, text) in order: prose, and blocks by their language. A `text` block right after code is output."""
+    """(kind, text) in order: prose, and blocks by language. A `text` block right after code is its output."""
     found: list[tuple[str, str]] = []
     end = 0
     for block in FENCE.finditer(page):

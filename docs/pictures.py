@@ -17,7 +17,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from zocosmo import CODECS, GRAPHS, METHODS, PROBLEMS, SCHEDULES, VALUE_TYPES, Manifest, Tape, minimize
+from zocosmo import CODECS, GRAPHS, METHODS, PROBLEMS, SCHEDULES, VALUE_TYPES, Manifest, Tape
 from zocosmo.experiments.starters import starter
 from zocosmo.log import read_log
 from zocosmo.report.figures import new_figure, new_panels, save_figure
@@ -290,7 +290,7 @@ def finetune_picture(to: Path) -> None:
 
 
 def models_picture(to: Path) -> None:
-    """SmolLM2 as `zocosmo model get smollm2` keeps it: its weights, what an adapter trains, what a round sends."""
+    """SmolLM2 as `zocosmo model get smollm2` keeps it: weights, what is trained, what a round sends."""
     from zocosmo.llm.models import skeleton
 
     model = skeleton("smollm2")

@@ -44,7 +44,8 @@ def text(x: float, y: float, words: str, size: int = 15, fill: str = INK, more: 
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, edge: str = GREY) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" stroke="{edge}" rx="3"/>'
+    place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
+    return f'<rect {place} fill="{fill}" stroke="{edge}" rx="3"/>'
 
 
 def cells(x: float, y: float, lit: NDArray[Any], marks: list[str], shade: str) -> list[str]:

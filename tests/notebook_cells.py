@@ -12,7 +12,8 @@ import contextlib, io, json, subprocess, sys
 names, printed = {"__name__": "__main__"}, []
 for source in json.load(sys.stdin):
     if source.startswith("!"):
-        done = subprocess.run(source[1:], shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(source[1:], shell=True, text=True, **streams)
         printed.append(done.stdout)
         continue
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -23,7 +24,7 @@ print("\n" + json.dumps(printed))
 
 
 def run_cells(notebook, folder):
-    """(source, output in the notebook, output now) of each code cell, run in a process of its own in `folder`."""
+    """(source, output in the notebook, output now) of each code cell, run in `folder` by one process."""
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     sources = ["".join(cell["source"]) for cell in cells]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -104,7 +104,8 @@ def built(tmp_path_factory):
 @pytest.mark.slow
 def test_signatures_are_in_the_api(built):
     text = (built / "api" / "names" / "index.html").read_text(encoding="utf-8")
-    assert "budget_bits" in text and "draw_direction" in text
+    assert "budget_bits" in text
+    assert "draw_direction" in text
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ class Examples(griffe.Extension):
 
     def on_class(self, *, cls: Any, **_: Any) -> None:
         if cls.docstring and any(str(base).endswith("NamedTuple") for base in cls.bases):
-            fields = [name for name, part in cls.members.items() if part.is_attribute and part.annotation]
+            parts = [part for part in cls.members.values() if part.is_attribute and part.annotation]
+            fields = [part.name for part in parts if "property" not in part.labels]
             if fields:
                 cls.docstring.value += "\n\nFields: " + ", ".join(f"`{name}`" for name in fields) + "."

@@ -92,10 +92,10 @@ def picture(r: Round) -> str:
     signs = ["+" if sign > 0 else "−" for sign in r.signs]
     at = (LEFT, RIGHT)
     body = [text(at[i] + 90, 34, f"node {i}", 18, (BLUE, RED)[i], 'font-weight="bold"') for i in range(2)]
-    body += heading(1, 74, f"Draw: both get the same {Q} of {D} coordinates, with signs")
+    body += heading(1, 74, f"Draw: the same {Q} of {D} coordinates, with signs")
     for i in range(2):
         body += cells(at[i], 90, r.support, signs, (BLUE, RED)[i])
-    body += heading(2, 156, "Query: two readings of the private loss along the signs")
+    body += heading(2, 156, "Query: two readings of the private loss")
     for i in range(2):
         body.append(text(at[i], 184, f"f(x + μu) − f(x − μu) → slope {r.slopes[i]:+.0f}".replace("-", "−")))
     body += heading(3, 224, "Step, on the support only")
@@ -104,7 +104,7 @@ def picture(r: Round) -> str:
     body += heading(4, 308, f"Send: {Q} values each way, in order, and no indices")
     body += [arrow(334, 110, 430), arrow(354, 430, 110)]
     body.append(text(270, 327, f"{Q} × 32 bits", 14, INK, 'text-anchor="middle"'))
-    body += heading(5, 392, "Mix: both take the average; all other coordinates stay")
+    body += heading(5, 392, "Mix: both take the average; the rest stays")
     for i in range(2):
         body += values(at[i], 408, r.mixed, "#4b5d6e")
     frame = f'<rect width="{WIDE}" height="452" fill="white" rx="8"/>'

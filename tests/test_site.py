@@ -118,3 +118,11 @@ def test_no_page_is_wider_than_a_phone(built):
     spec.loader.exec_module(widths)
     with playwright.sync_playwright() as driver:
         assert widths.too_wide(driver, built, 390) == {}
+
+
+def test_the_index_calls_pages_by_their_titles():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    rows = text.partition("## Where to go")[2]
+    links = re.findall(r"\[([^\]]+)\]\((\w[\w/-]*\.md)\)", rows)
+    short = {"results": "model-results.md", "expectations": "expectation.md"}  # second links of a row
+    assert {title: page for title, page in links if title not in (heading(page), *short)} == {}

@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 MODELS := $(VENV)/.installed-llm
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo reproduce browser test check bench docs generated clean
+.PHONY: help setup demo reproduce browser test check bench docs generated pictures clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -73,6 +73,12 @@ docs: $(STAMP) ## the documentation, served on localhost
 generated: $(MODELS) ## the parts of the documentation that come from the code
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/packages.py
+	$(BIN)/python docs/api.py
+	$(BIN)/python docs/notebooks.py
+
+pictures: $(MODELS) ## the pictures of docs; models.svg needs zocosmo model get smollm2
+	$(BIN)/python docs/round.py docs/img/round.svg
+	$(BIN)/python docs/pictures.py
 
 clean:
 	rm -rf .venv .venv-* build .pytest_cache .mypy_cache .ruff_cache .hypothesis

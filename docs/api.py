@@ -18,8 +18,17 @@ GROUPS = {
     "methods": ("Methods and problems", ("zocosmo.methods", "zocosmo.oracle", "zocosmo.problems")),
     "studies": (
         "Simulator and studies",
-        ("zocosmo.sim", "zocosmo.experiments", "zocosmo.report", "zocosmo.log", "zocosmo.checks"),
+        (
+            "zocosmo.sim",
+            "zocosmo.experiments",
+            "zocosmo.report",
+            "zocosmo.log",
+            "zocosmo.trace",
+            "zocosmo.watch",
+            "zocosmo.checks",
+        ),
     ),
+    "networks": ("Networks that live", ("zocosmo.terms", "zocosmo.net")),
     "theory": ("Theory and planner", ("zocosmo.theory", "zocosmo.planner")),
     "processes": ("Processes and torch", ("zocosmo.dist", "zocosmo.torch")),
     "llm": ("Language models", ("zocosmo.llm",)),

@@ -309,6 +309,37 @@ def models_picture(to: Path) -> None:
     save_figure(figure, to)
 
 
+def living_picture(to: Path) -> None:
+    """configs/network.yaml with a random record of events, and without."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "network.yaml").write_text(starter("network").text, encoding="utf-8")
+        _zocosmo(folder, "churn", "network.yaml", "--term", "100", "--churn", "0.1", "--out", "events.jsonl")
+        _zocosmo(folder, "run", "network.yaml", "--events", "events.jsonl", "--out", "lives")
+        _zocosmo(folder, "run", "network.yaml", "--out", "quiet")
+        quiet, lives = (read_log(Path(folder) / name / "log.parquet").rows for name in ("quiet", "lives"))
+    figure, axes = new_figure(to, (6.2, 2.9))
+    axes.plot(quiet["round"], quiet["objective"], color=GREY, label="without events")
+    axes.plot(lives["round"], lives["objective"], color=BLUE, label="members come, go and lag")
+    axes.set(yscale="log", xlabel="round", ylabel="objective")
+    axes.legend(frameon=False, fontsize=8)
+    save_figure(figure, to)
+
+
+def scale_picture(to: Path) -> None:
+    """The table of rounds in network-scale.md."""
+    text = (DOCS / "network-scale.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| ([\d,]+) \| ([\d,.]+) s \| ([\d,.]+) s \| ([\d,.]+) s \|", text, re.M)
+    members, *seconds = np.array([[float(each.replace(",", "")) for each in row] for row in cells]).T
+    figure, axes = new_figure(to, (6.2, 2.7))
+    for shade, label, each in zip(
+        (GREY, YELLOW, BLUE), ("all wait for all", "pairs wait", "soft deadline"), seconds, strict=True
+    ):
+        axes.loglog(members, each, "o-", color=shade, label=label, markersize=4)
+    axes.set(xlabel="members", ylabel="seconds a round")
+    axes.legend(frameon=False, fontsize=8)
+    save_figure(figure, to)
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "minimize": minimize_picture,
     "queries": queries_picture,
@@ -324,6 +355,8 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "messages": messages_picture,
     "sessions": sessions_picture,
     "finetune": finetune_picture,
+    "living": living_picture,
+    "network-scale": scale_picture,
 }
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ OUTSIDE = {
     "compare": {"numpy", "pandas"},
     "watch": {"numpy", "pandas", "pyarrow", "rich", "starlette", "uvicorn"},
     "cli": {"rich", "typer"},
-    "zocosmo_paper": {"numpy", "pandas", "torch", "rich", "typer"},
+    "zocosmo_paper": {"numpy", "pandas", "scipy", "torch", "rich", "typer"},
 }
 
 ONLY_HERE = {  # libraries that one module imports for all others

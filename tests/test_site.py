@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-OTHERS = {"trainer.md", "finetune.md"}  # their pictures come with their next version
+OTHERS = {"trainer.md"}  # its picture is that of finetune.md
 
 
 def site():
@@ -58,9 +58,8 @@ def test_a_page_of_a_task_has_a_picture(page):
 def test_every_picture_is_on_some_page():
     pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    waiting = {"finetune.svg"}  # drawn for finetune.md
     unused = {path.name for path in (DOCS / "img").iterdir() if f"img/{path.name}" not in text}
-    assert unused <= waiting
+    assert unused == set()
 
 
 def api():

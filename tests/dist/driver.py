@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch.distributed as c10d
 
-from zocosmo.dist import handshake, study
+from zocosmo.dist import manifests, study
 from zocosmo.dist.channel import TorchChannel
 from zocosmo.dist.handshake import hand_out
 from zocosmo.dist.links import Links
@@ -98,7 +98,7 @@ def run_case(job, case):
         job = dataclasses.replace(job, join_within=case["within"])
         job.store.set_timeout(timedelta(seconds=case["within"]))
     key = bytes.fromhex(case["key"]) if "key" in case else None
-    handshake.source_hash = lambda: case.get("source", "0" * 64)
+    manifests.source_hash = lambda: case.get("source", "0" * 64)
     if "hand_out" in case:
         return {"seeds": hand_out(job, case["hand_out"], key)}
     plan = read_plan(Config(case["config"], "case.yaml"), "case")

@@ -212,6 +212,7 @@ def test_every_method_codec_wire_and_problem_is_the_simulators_over_four_process
     compare(tmp_path, 4, list(varied_cases(tmp_path, 4)))
 
 
+@pytest.mark.slow
 def test_eight_processes_with_a_node_each_compute_what_the_simulator_does(tmp_path):
     compare(tmp_path, 8, list(own_cases(tmp_path, 8)))
 

@@ -3,6 +3,7 @@
 import signal
 
 import numpy as np
+import pytest
 
 from dist.jobs import Disturbed, differences, newest, wait_for, write_config
 from dist.plans import SPARSE, STEP, case
@@ -44,6 +45,7 @@ def test_processes_with_a_guard_are_the_simulator_with_a_guard(tmp_path):
         assert dropped(read_log(tmp_path / name / "log.parquet")) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_job_that_was_killed_after_a_drop_goes_on_with_the_dropped_step(tmp_path):
     """Saved every 7 rounds and measured every 5: what is restored lies between two checkpoints of the log."""
     config, out = config_in(tmp_path, rounds=400, methods=METHODS[:1]), tmp_path / "out"

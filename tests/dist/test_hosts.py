@@ -53,7 +53,7 @@ class Ranks:
 @pytest.mark.parametrize(
     ("graph", "cut"),
     [
-        ({"kind": "path", "n": 3}, 3.0),
+        pytest.param({"kind": "path", "n": 3}, 3.0, marks=pytest.mark.slow),
         pytest.param({"kind": "path", "n": 3}, 0.0, marks=pytest.mark.slow),
         pytest.param({"kind": "ring", "n": 4}, 0.0, marks=pytest.mark.slow),
         pytest.param({"kind": "ring", "n": 4}, 3.0, marks=pytest.mark.slow),

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HANGS = Path(__file__).parents[2] / "benchmarks" / "hangs.py"
 
 
+@pytest.mark.slow
 def test_jobs_over_random_graphs_end_in_time_with_the_simulators_bits_and_so_does_one_that_loses_a_process():
     line = [sys.executable, str(HANGS), "--count", "10", "--seed", "3", "--lose", "--json"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=150, check=True)

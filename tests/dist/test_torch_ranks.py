@@ -135,6 +135,7 @@ def test_a_node_whose_loss_is_no_number_is_named_by_all(found):
         assert "the first to end was rank 2: OracleError" in found[rank]["lost"]
 
 
+@pytest.mark.slow
 def test_four_nodes_learn_digits_that_they_do_not_share():
     """Who learnt nothing gets a tenth of 360 held-out digits right, ± 0.016: 0.3 is 12 of those away.
 

@@ -80,6 +80,7 @@ def test_a_mistake_is_one_line_that_repeats_it(study, override, says):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_launched_study_takes_the_same_changes(study, tmp_path):
     changes = ["--set", "checkpoints=[2, 5]", "--set", "methods.*.mu=0.5", "--seeds", "1", "--csv"]
     for verb, folder in (("run", "a"), ("launch", "b")):

@@ -15,6 +15,7 @@ from zocosmo.errors import InputError
 from zocosmo.experiments import run as running
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import read_plan
+from zocosmo.experiments.processes import THREADS, in_processes
 from zocosmo.experiments.run import make_batches, run_plan
 from zocosmo.log import read_log, write_log
 
@@ -205,3 +206,14 @@ def test_diverged_runs_end_and_are_marked(tmp_path):
 def test_float32_studies_run_on_a_real_wire(tmp_path):
     rows = run_plan(plan(STUDY + "dtype: float32\nwire: bf16\n")).rows
     assert rows.loc[rows["round"] == 10, "value_bits"].min() == 10 * 4 * 2 * 16
+
+
+@pytest.mark.parametrize("given", [None, "2"])
+def test_a_process_multiplies_matrices_in_one_thread(monkeypatch, given):
+    """Unless the user set a number; the environment of this process stays as it is."""
+    monkeypatch.delenv(THREADS, raising=False)
+    if given:
+        monkeypatch.setenv(THREADS, given)
+    seen = dict(in_processes(os.getenv, [(THREADS,)], 1))
+    assert seen == {0: given or "1"}
+    assert os.getenv(THREADS) == given

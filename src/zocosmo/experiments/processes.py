@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from zocosmo.errors import WorkerKilled
 
 GRACE = 60.0  # seconds that an orphaned process has for its last snapshot
+THREADS = "OPENBLAS_NUM_THREADS"  # read once, when NumPy is loaded
 
 _stop: Event | None = None  # in a worker: set when all workers are to stop
 _alone = False  # in a worker: the parent is gone
@@ -62,7 +64,8 @@ def in_processes(
     try:
         while True:
             while len(running) < processes and (task := next(left, None)) is not None:
-                running[pool.submit(_work, call, task[1])] = task[0]
+                with one_thread_each():  # submitting starts a process if there are too few
+                    running[pool.submit(_work, call, task[1])] = task[0]
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -75,6 +78,23 @@ def in_processes(
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile have one thread for matrix products, unless the user set a number.
+
+    Several processes with as many threads as there are cores would wait for each other: products of
+    small matrices then take up to twenty times as long.
+    """
+    if THREADS in os.environ:
+        yield
+        return
+    os.environ[THREADS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[THREADS]
 
 
 def _begin(stop: Event, parent: int) -> None:

@@ -54,7 +54,7 @@ def reproduce_command(
 
     \b
     Example: zocosmo reproduce payload index-share
-    Everything, in about 15 minutes: zocosmo reproduce all
+    Everything, in about 2 minutes: zocosmo reproduce all
     """
     from zocosmo_paper.page import write_page
     from zocosmo_paper.run import MODEL, How, reproduce, shown_items

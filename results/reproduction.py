@@ -9,8 +9,10 @@ is kept.
 import argparse
 import csv
 import json
+import re
 import shutil
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 from zocosmo.report.tables import csv_text
@@ -80,13 +82,24 @@ def power(counted: Sequence[Row]) -> str:
     """How many verdicts could hardly have been others."""
     figures = [row for row in counted if row["kind"] == FIGURE and row["verdict"] == WITHIN]
     weak = sum(COVERS in row["note"] for row in figures)
+    far = sum(beyond_std(row) for row in figures)
     near = [row for row in counted if row["note"].startswith("close:") and row["verdict"] == WITHIN]
     shown = sum(": shown" in row["note"] for row in near)
     return (
         f"Of the {len(figures)} figures that are within, {weak} have a tolerance that also covers another "
-        f"method's printed figure: these verdicts cannot tell the two apart. Of {len(near)} that are close, "
-        f"{shown} are shown to be; the others are not refused."
+        f"method's printed figure: these verdicts cannot tell the two apart; {far} are off by more than the "
+        f"printed std, and within two standard errors of the difference. Of {len(near)} that are close, the "
+        f"interval shows {shown}; it does not refuse the others."
     )
+
+
+def beyond_std(row: Row) -> bool:
+    """Whether a mean is further from the printed one than the printed std."""
+    found = re.fullmatch(r"\(?([\d.]+) ± ([\d.]+)\)?(?:e(-?\d+))?", row["paper"])
+    if found is None:
+        return False
+    mean, std = (Decimal(f"{digits}e{found[3] or 0}") for digits in (found[1], found[2]))
+    return abs(Decimal(row["ours"]) - mean) > std
 
 
 def agrees(row: Row) -> bool:

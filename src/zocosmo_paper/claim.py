@@ -7,8 +7,9 @@
     no         neither
     not run    something it needs is missing, such as a model
 
-Where the paper prints a std, ours counts in a standard error up to that std and no further. Diverged runs are
-counted and left out of every mean. Intervals are Student's, over the seeds of a pair.
+Where the paper prints a std, ours counts in a standard error up to that std and no further: it can narrow the
+tolerance that the printed one gives, and never widen it. Diverged runs are counted and left out of every
+mean. Intervals are Student's, over the seeds of a pair.
 
 Kinds. The paper prints `constant`, `figure` and `ordering` (which also means "close", "at every state" and
 the like); only these are counted. A `statement` is a theorem, proposition or lemma. A `check` is ours: the
@@ -94,11 +95,13 @@ def figure(
     ordered: bool = False,
     note: str = "",
     rivals: Mapping[str, float] = MappingProxyType({}),
+    half: float = 0.0,
 ) -> Claim:
     """Our mean over seeds against a printed one. `ordered`: whether the ordering it supports holds.
 
     Our std never widens the tolerance where the paper prints one. `rivals` are printed means of other methods
     in the same place: the note names those that the tolerance covers, from which the verdict cannot tell it.
+    `half` is half a unit of the last printed digit, for a figure without a std: what rounds to it agrees.
     """
     count = len(values)
     mean = math.fsum(values.values()) / count if count else math.nan
@@ -107,7 +110,7 @@ def figure(
     ours = spread if math.isnan(printed.std) else min(spread, printed.std)
     both = (printed.std, printed.seeds), (ours, count)
     error = math.sqrt(sum(s * s / n for s, n in both if n and s == s))
-    tolerance = max(2 * error, 0.0 if math.isnan(printed.std) else printed.std)
+    tolerance = max(2 * error, half, 0.0 if math.isnan(printed.std) else printed.std)
     verdict = WITHIN if off <= tolerance else ORDERING if ordered else NO
     covered = [f"{name} ({at:g})" for name, at in rivals.items() if abs(at - printed.mean) <= tolerance]
     weak = f"{COVERS} {', '.join(covered)}" if covered else ""
@@ -202,7 +205,7 @@ def below(words: str, limit: str, values: Mapping[str, float]) -> Claim:
     ('within', 'no')
     """
     claim = figure(words, Printed(float(limit)), values)._replace(paper=f"below {limit}")
-    return claim._replace(verdict=WITHIN if claim.ours < float(limit) else NO)
+    return claim._replace(verdict=WITHIN if claim.ours < float(limit) else NO, tolerance=math.nan)
 
 
 def frequency(words: str, printed: tuple[int, int], ours: tuple[int, int], note: str = "") -> Claim:

@@ -32,6 +32,10 @@ from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 QWEN = "Qwen/Qwen2-7B"
 D = 2_523_136  # rank 8 on its query and value projections
 PERCENT = "accuracy"  # printed in per cent; more is better
+OURS = {  # of every study
+    "loss of the queries": "over the vocabulary: the printed ones are too large for a choice of two labels",
+    "seeds, prompts, start of the adapters": "ours, since none is printed",
+}
 
 
 class At(NamedTuple):
@@ -98,6 +102,38 @@ class Mean(NamedTuple):
         if not found:
             return unknown(self.words, self.paper, self.at.missing)
         return figure(self.words, self.printed, found, diverged=lost)
+
+
+class Span(NamedTuple):
+    """A mean between two printed ends, which several settings share; `within` if it rounds to one between."""
+
+    words: str
+    low: str  # as printed
+    high: str
+    at: At
+
+    @property
+    def kind(self) -> str:
+        return FIGURE
+
+    @property
+    def paper(self) -> str:
+        return f"{self.low}–{self.high}"
+
+    @property
+    def places(self) -> tuple[At, ...]:
+        return (self.at,)
+
+    def judge(self, logs: Sequence[Any], model: str) -> Claim:
+        if model != QWEN:
+            return unknown(self.words, self.paper, f"printed for {QWEN}; this is {model}")
+        found, lost = self.at.values(logs)
+        if not found:
+            return unknown(self.words, self.paper, self.at.missing)
+        ends = float(self.low), float(self.high)
+        claim = figure(self.words, Printed(ends[0]), found, diverged=lost)
+        fits = ends[0] <= round(claim.ours, decimals(*ends)) <= ends[1]
+        return claim._replace(paper=self.paper, verdict=WITHIN if fits else NO, tolerance=math.nan)
 
 
 class Gap(NamedTuple):
@@ -222,7 +258,7 @@ class Order(NamedTuple):
         return order(self.words, self.paper, a, b, diverged=sum(lost for _, lost in found))
 
 
-Said = Mean | Gap | Order | Open | Same
+Said = Mean | Span | Gap | Order | Open | Same
 
 
 class ModelStudy(NamedTuple):

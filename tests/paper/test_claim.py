@@ -11,6 +11,7 @@ from quadratics import made
 
 from zocosmo_paper.claim import (
     Printed,
+    below,
     check,
     close,
     constant,
@@ -43,6 +44,26 @@ def test_a_figure_without_std_may_be_off_by_two_standard_errors_of_ours(mean, ve
     """Values mean ± 1, twice each: their variance is 4/3, so 2 · sqrt(4/3 / 4) = 1.1547."""
     values = seeds(mean - 1, mean - 1, mean + 1, mean + 1)
     assert figure("x", Printed(0.0), values).verdict == verdict
+
+
+@pytest.mark.parametrize(("mean", "verdict"), [(0.0605, "within"), (0.0604, "no")])
+def test_a_figure_without_std_that_rounds_to_the_printed_digits_agrees(mean, verdict):
+    """Equal values have no spread, so the half of a digit decides."""
+    assert figure("x", Printed(0.061), seeds(mean, mean), half=0.0005 + 1e-12).verdict == verdict
+
+
+def test_a_limit_has_no_tolerance():
+    claim = below("a gap", "0.004", seeds(0.0041, 0.0059))
+    assert claim.verdict == "no"
+    assert math.isnan(claim.tolerance)
+
+
+@given(st.floats(0, 1e3), st.integers(2, 60))
+def test_our_std_narrows_the_tolerance_and_never_widens_it(spread, count):
+    """At most what the printed std gives with both means, as if ours had that std too."""
+    values = seeds(*(spread * (-1) ** k for k in range(count)))
+    tolerance = figure("x", Printed(0.0, 1.0, 5), values).tolerance
+    assert 1.0 <= tolerance <= max(1.0, 2 * math.sqrt(1 / 5 + 1 / count)) + 1e-12
 
 
 def test_two_standard_errors_count_both_sides():

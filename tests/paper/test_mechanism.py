@@ -73,6 +73,11 @@ def test_means_that_are_far_apart_are_not_close():
     assert set(verdicts(closeness(flat(1.0, 3.0))).values()) == {"no"}
 
 
+def test_closeness_is_counted_at_the_step_of_which_the_paper_says_it():
+    kinds = {claim.words.rpartition(" ")[2]: claim.kind for claim in closeness(flat(1.0, 1.05))}
+    assert kinds == {"0.004": "ordering", "0.0001": "check"}
+
+
 def test_a_run_of_forty_rounds_has_not_spent_what_is_printed(found):
     told = verdicts(found.claims)
     assert (told["queries of a node"], told["bits sent by a node"]) == ("no", "no")

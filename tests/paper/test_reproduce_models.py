@@ -104,6 +104,18 @@ def test_a_printed_difference_is_held_against_its_interval():
     assert found(DIAGNOSTICS, "tiny")[words].verdict == "not run"
 
 
+@pytest.mark.parametrize(
+    ("rms", "verdict"), [(1.6449, "no"), (1.6451, "within"), (1.7149, "within"), (1.7151, "no")]
+)
+def test_a_mean_may_round_to_anything_between_two_printed_ends(rms, verdict):
+    words = "RMS disagreement at 1,540 rounds, G, constant"
+    (span,) = (each for each in MATCHING.claims if each.words == words)
+    (log,) = log_of(MATCHING, lambda method, s: 0.6).values()
+    log = log.assign(round=1540, disagreement=D * rms**2)
+    assert span.judge([log], QWEN).verdict == verdict
+    assert span.judge([log], "tiny").verdict == "not run"
+
+
 def test_trajectories_that_must_be_equal_are_compared_exactly():
     words = "both encodings of Rand-k are one trajectory"
     off = {"seed-aware Rand-k": 1e-9}

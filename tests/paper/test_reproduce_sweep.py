@@ -68,6 +68,14 @@ def test_every_pair_of_cells_gets_the_ordering_that_is_printed(board):
     assert sum(words.startswith("q = ") and ": indexed Rand-k ends below" in words for words in board) == 6
 
 
+def test_an_ordering_of_cells_less_than_a_std_apart_says_so(log):
+    """Printed: 0.121 ± 0.011 and 0.113 ± 0.008 at 1 Mbit, 7.283 ± 0.322 and 8.054 ± 0.540 at 0.3."""
+    notes = {claim.words: claim.note for claim in find(Evidence({SWEEP: log}, None, Path())).claims}
+    said = "printed difference −0.008, less than the printed std 0.011"
+    assert said in notes["q = 2: indexed Rand-k ends below ZO-COSMO at 1 Mbit"]
+    assert "less than" not in notes["q = 4: ZO-COSMO ends below indexed Rand-k at 0.3 Mbit"]
+
+
 def test_saturation_is_no_ordering_where_seeds_disagree(log, board):
     (words,) = (w for w in board if w.startswith("Rand-k is better at saturation"))
     mixed = shifted(log, 0.05, method="rand_k q=1", seed="4")

@@ -142,6 +142,12 @@ def test_a_run_that_diverged_is_found():
     assert verdicts(run_claims(log, "8", 2))["runs that diverged"] == "no"
 
 
+def test_that_all_runs_are_finite_is_no_constant():
+    log = log_of("quadratic zeta=2", "edge_local eta=0.004 coupling=G")
+    (finite,) = (claim for claim in run_claims(log, "8", 2) if claim.words == "runs that diverged")
+    assert (finite.kind, finite.paper, finite.note) == ("ordering", "all runs are finite", "of 2")
+
+
 def test_a_row_of_the_table_has_paper_and_ours_side_by_side():
     cells = {LOW: made(1.1, 0.1), HIGH: made(3.0, 0.1)}
     (row,) = row_table([ROW], cells, EVEN)

@@ -94,13 +94,14 @@ def orderings(cells: Cells, exact: Expected = UNKNOWN) -> Iterator[Claim]:
 
 
 def closeness(cells: Cells, exact: Expected = UNKNOWN) -> Iterator[Claim]:
+    """The paper says it of eta 0.004; at the certified step runs have hardly begun: a check of ours."""
     paper = "at zero heterogeneity the final means are close"
     for eta, graph, other in product((PRACTICAL, CERTIFIED), GRAPHS, "SI"):
         spots = [Spot(graph, coupling, eta, 0.0) for coupling in (other, "G")]
         words = f"{other} close to G: {graph}, zeta 0, eta {eta:g}"
         a, b = (cells[spot] for spot in spots)
-        claim = close(words, paper, a, b)
-        yield claim._replace(exact=expected_gap(exact, *spots))
+        claim = close(words, paper, a, b)._replace(exact=expected_gap(exact, *spots))
+        yield claim if eta == PRACTICAL else check(claim)
 
 
 def one_trajectory(cells: Cells) -> Claim:

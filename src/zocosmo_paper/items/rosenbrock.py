@@ -158,7 +158,7 @@ def find_table(evidence: Evidence) -> Findings:
     orders = {}
     for column, other in product(COLUMNS, (INDEXED, COM_DSZO)):
         if (ours := found[column, COSMO]).values:
-            words = f"{column}: {COSMO} ends below {other} at 0.1 Mbit"
+            words = f"{place(column)}: {COSMO} ends below {other} at 0.1 Mbit"
             orders[column, other] = ends_below(words, "lower", ours, found[column, other])
     claims = [_cell(found, column, method, orders) for method, column in product(METHODS, COLUMNS)]
     free = [cell_claim("", PRINTED[method][RANDOM], found[ANY, method]) for method in METHODS]
@@ -176,10 +176,14 @@ def _cell(found: Cells, column: str, method: str, orders: Mapping[tuple[str, str
     """A cell; the ordering it supports is ZO-COSMO below it, or for ZO-COSMO itself, below both."""
     rivals = (INDEXED, COM_DSZO) if method == COSMO else (method,)
     holds = all((column, rival) in orders and orders[column, rival].verdict == ORDERING for rival in rivals)
-    where = f"{column}, mean degree {DEGREES[0]}–{DEGREES[1]}" if column == RANDOM else column
-    words = f"{where}, {method}: objective at 0.1 Mbit"
+    words = f"{place(column)}, {method}: objective at 0.1 Mbit"
     others = {name: PRINTED[name][column] for name in METHODS if name != method}
     return cell_claim(words, PRINTED[method][column], found[column, method], ordered=holds, others=others)
+
+
+def place(column: str) -> str:
+    """A column of the table, with the degrees of its graphs."""
+    return f"{column}, mean degree {DEGREES[0]}–{DEGREES[1]}" if column == RANDOM else column
 
 
 def pairs(found: Cells, better: str, worse: Sequence[str]) -> list[dict[str, float]]:

@@ -27,6 +27,7 @@ SIZES = (4, 8, 16, 32, 64)
 LARGEST = SIZES[-1]
 RHO = {COMPLETE: "0", GRID: "0.9677", RING: "0.9968"}  # at N = 64
 REDUCED = Printed(0.061)  # "about 6.1 % of its initial value", without a std
+HALF = 0.0005  # what rounds to 6.1 %
 MARK: dict[str, Any] = {"marker": "o", "markersize": 4}
 SHORT = "{:.3g}".format
 APART = "0.1%"  # "remains within 0.1 % across graph families"
@@ -68,7 +69,7 @@ def mixing(family: str, n: int) -> float:
 def _reduced(family: str, ours: Cell) -> Claim:
     words = f"{family}, N = {LARGEST}: objective after 1200 rounds, of that at the start"
     note = "printed without a std, so only ours counts in the standard error"
-    claim = figure(words, REDUCED, ours.values, diverged=ours.diverged, note=note)
+    claim = figure(words, REDUCED, ours.values, diverged=ours.diverged, note=note, half=HALF)
     return claim._replace(paper="about 6.1 %")
 
 

@@ -95,8 +95,11 @@ def _once(q: int, budget: str, claim: Claim) -> Claim:
 
 def _beside(claim: Claim, q: int, budget: str, found: Cells) -> Claim:
     """The printed difference, and that the order leans on a Rand-k that ends above its print."""
-    cosmo, rand = (read(text).mean for text in PRINTED[q][budget])
-    printed = f"printed difference {min(cosmo, rand) - max(cosmo, rand):.3f}".replace("-", "−")
+    cells = [read(text) for text in PRINTED[q][budget]]
+    cosmo, rand = (each.mean for each in cells)
+    apart, spread = abs(cosmo - rand), max(each.std for each in cells)
+    printed = f"printed difference −{apart:.3f}"
+    printed += f", less than the printed std {spread:g}" if apart < spread else ""
     keys = [key for key in found if key[2] == RAND_K]
     above = sum(found[key].mean > read(PRINTED[key[0]][key[1]][1]).mean for key in keys)
     lean = f"rests on a Rand-k above its print in {above} of {len(keys)} cells, which helps ZO-COSMO"

@@ -15,6 +15,8 @@ EVERY = [  # of every method every codec; q does not divide d, so that balanced 
     {"kind": "cosmo", **SPARSE, "passes": 2, "beta": 0.5, "rule": "balanced", "codec": ["values", "delta"]},
     {"kind": "edge_local", **SPARSE, "beta": 0.5, "coupling": ["G", "S", "I"]},
     {"kind": "edge_local", **SPARSE, "coupling": "S", "rule": "balanced", "codec": ALL[1:]},
+    {"kind": "edge_local", **SPARSE, "hold": 3, "beta": 0.5, "coupling": ["G", "I"], "step": "normalised"},
+    {"kind": "edge_local", **SPARSE, "hold": [1, 2], "pairs": "epoch", "rule": "balanced"},
     {"kind": "rand_k", **SPARSE, "beta": 0.5, "codec": ALL},
     {"kind": "com_dszo", **SPARSE, "codec": ["indexed", "plain", "delta"]},
     {"kind": "choco", **SPARSE, "codec": ["indexed", "delta"]},
@@ -82,6 +84,7 @@ FEW_BITS = [  # of a method each wire by itself: it writes its messages modulo a
         "wire": "mod3",
         "correction": 0.125,
     },
+    {"kind": "edge_local", **SPARSE, "hold": 2, "wire": "mod4", "correction": 0.25, "coupling": "G"},
     {"kind": "cosmo", **SPARSE, "step": "normalised", "wire": "mod4", "correction": 0.5},
 ]
 ROUGH = {**QUADRATIC, "sigma": 60.0}  # not every message can be read

@@ -37,7 +37,8 @@ class RunTrace:
         columns = {name: [value] for name, value in {"trial": 0, **row}.items()}
         pairs = {}
         if run.method.is_paired and run.graph.n <= MOST_DRAWN:
-            pairs = {"pairs": run.world.pairs(self._tape, max(run.t - 1, 0))}
+            matching = run.method.matching_of(max(run.t - 1, 0), run.world.d)
+            pairs = {"pairs": run.world.pairs(self._tape, int(matching))}
         talk = "server" if run.method.server else "pairs" if pairs else "neighbours"
         self._trace.write("rows", trial=0, round=run.t, talk=talk, **pairs, columns=columns)
 

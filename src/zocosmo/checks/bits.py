@@ -43,11 +43,13 @@ def message_bits(case: Case, size: int) -> int:
 
 def messages_at(case: Case, t: int) -> int:
     """Messages on all links in round t: two per edge, or two per pair of the matching."""
+    if case.method.talked(t + 1) == case.method.talked(t):
+        return 0
     if not case.on_matchings:
         return 2 * len(case.graph.edges) * case.passes
     if case.is_perfect:
         return case.n
-    return 2 * len(pairs_of(case.world.schedule.partners(case.tape(), t)))
+    return 2 * len(pairs_of(case.world.schedule.partners(case.tape(), case.method.matching_of(t, case.d))))
 
 
 def predicted_bits(case: Case, rounds: int) -> Fraction:

@@ -30,7 +30,7 @@ MOST_STATES = 2**22  # numbers in the states of one run
 ABSENT = {  # parameters that a method may lack, with values that change nothing
     **{"passes": 1, "period": 1, "beta": 0.0, "coupling": "", "rule": "uniform"},
     **{"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain", "wire": ""},
-    "correction": 0.0,
+    **{"correction": 0.0, "hold": 1},
 }
 
 
@@ -47,7 +47,7 @@ class Case:
         self.passes, self.period, self.beta = int(given["passes"]), int(given["period"]), float(given["beta"])
         self.coupling, self.rule = str(given["coupling"]), str(given["rule"])
         self.own_wire, self.step_rule = str(given["wire"]), str(given["step_rule"])
-        self.correction = float(given["correction"])
+        self.correction, self.hold = float(given["correction"]), int(given["hold"])
         self.directions = Directions(
             K=int(given["directions"]),
             signs=str(given["signs"]),
@@ -56,7 +56,8 @@ class Case:
         )
         self.common = self.coupling != "I"  # all pairs share a support
         self.on_matchings = isinstance(self.method, EdgeLocal)
-        self.is_uniform = isinstance(self.method, Sparse) and self.rule == "uniform"  # fresh every round
+        uniform = isinstance(self.method, Sparse) and self.rule == "uniform"
+        self.is_uniform = uniform and self.hold == 1  # fresh every round
         self.value_bits = WIRES[self.own_wire or plan.wire].charged.bits
         spec = dict(trial.problem)
         self.problem_kind = f"{spec['kind']}{' in a subspace' * (SUBSPACE_SIZE in spec)}"
@@ -168,6 +169,7 @@ class Case:
         words += ["balanced"] * (self.rule == "balanced")
         words += [self.step_rule] * (self.step_rule != "plain")
         words += [f"correction {self.correction:g}"] * (self.correction > 0)
+        words += [f"hold {self.hold}"] * (self.hold > 1)
         return " ".join([self.method.kind, *(word for word in words if word != "passes=1")])
 
     @property
@@ -235,7 +237,10 @@ def unknown_law(case: Case) -> str:
 
 
 def not_fresh(case: Case) -> str:
-    return "" if case.is_uniform else "balanced supports are not drawn afresh in every round"
+    if case.is_uniform:
+        return ""
+    kind = "balanced supports" if case.hold == 1 else f"supports that are held for {case.hold} rounds"
+    return f"{kind} are not drawn afresh in every round"
 
 
 def not_plain(case: Case) -> str:

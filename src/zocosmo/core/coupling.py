@@ -69,9 +69,13 @@ class Coupling:
         nodes: NDArray[np.int64] | None = None,
         directions: int = 1,
         signs: Signs = "independent",
+        meeting: Ids | None = None,
     ) -> tuple[Direction, NDArray[np.int8] | None]:
-        """`by_node`, and K − 1 further sign vectors on its supports: (…, K − 1, 1 or n, q), None if K = 1."""
-        lead = partners.shape[:-1]
+        """`by_node`, and K − 1 further sign vectors on its supports: (…, K − 1, 1 or n, q), None if K = 1.
+
+        Supports are those of round `meeting`, which is t by default; signs are always those of t.
+        """
+        lead, meeting = partners.shape[:-1], t if meeting is None else meeting
         here = np.arange(partners.shape[-1]) if nodes is None else nodes
         drawn = partners > here  # the lower end of each pair, or its only end in `nodes`
         if nodes is not None:
@@ -79,11 +83,15 @@ class Coupling:
         at = np.nonzero(drawn)
         tapes = Tape.of_keys(np.broadcast_to(tape.keys, (*lead, tape.keys.shape[-1]))[at[:-1]])
         own, other = here[at[-1]], partners[at]
-        rounds, ids = np.broadcast_to(t, lead)[at[:-1]], (np.minimum(own, other), np.maximum(own, other))
+        rounds, meetings = (np.broadcast_to(each, lead)[at[:-1]] for each in (t, meeting))
+        ids = np.minimum(own, other), np.maximum(own, other)
         there = np.minimum(np.searchsorted(here, other), here.size - 1)  # the partner's row, or our own
         there = np.where(here[there] == other, there, at[-1])
         whole = tape[..., None], np.asarray(t)[..., None]
-        support = rule(tapes, rounds, *ids, d=d, q=q) if self.own_support else rule(*whole, d=d, q=q)
+        if self.own_support:
+            support = rule(tapes, meetings, *ids, d=d, q=q)
+        else:
+            support = rule(tape[..., None], np.asarray(meeting)[..., None], d=d, q=q)
         size = support.q
 
         def spread(rows: NDArray[Any], idle: NDArray[Any]) -> NDArray[Any]:

@@ -193,5 +193,5 @@ class IdleStudy(Study):
         )
         alive, diverged = np.array([True]), np.array([False])
         return make_checkpoint(
-            t, measured, host.bill(counts), stages=host.stages, alive=alive, diverged=diverged
+            t, measured, host.bill(counts), waits=t * host.stages, alive=alive, diverged=diverged
         )

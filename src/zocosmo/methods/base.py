@@ -263,6 +263,14 @@ class Method(ABC):
             return 2
         return 1 if world.graph.n > 1 else 0
 
+    def talked(self, t: int) -> int:
+        """In how many of the first t rounds nodes exchange values."""
+        return t
+
+    def matching_of(self, t: Rounds, d: int) -> Rounds:
+        """The number of the matching that round t uses, which the schedule draws it by."""
+        return t
+
     def model(self, state: Any) -> Values:
         """The point of each run at which F is measured, (…, d) in double precision: x̄ = mean_i x_i."""
         mean: Values = np.asarray(state.x, np.float64).mean(axis=-2)

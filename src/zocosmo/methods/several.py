@@ -23,12 +23,13 @@ FIELDS = ("directions", "signs", "sides", "step_rule")  # left out of manifests 
 
 
 class SeveralState(NamedTuple):
-    """The state of a method with normalised or corrected steps."""
+    """The state of a method with normalised or corrected steps, or that holds supports."""
 
     x: Values  # (…, n, d) states x_i
     m: Values | None = None  # (…, n, d) sparse momentum m_i; None if β = 0
     v: NDArray[np.float64] | None = None  # (…, n, 1) running mean of squared slopes; 0 until one is not 0
     c: Values | None = None  # (…, n, d) corrections, whose sum over nodes is 0; None if γ = 0
+    before: Values | None = None  # (…, n, d) x before the rounds on a support; None if each has its own
 
 
 class Several(Method):
@@ -114,14 +115,17 @@ class Several(Method):
         channel: Channel,
         active: Mask | None = None,
         partners: Partners | None = None,
+        *,
+        alone: bool = False,
     ) -> Values | None:
-        """v after this round's slopes, shared with neighbours or partners; None if steps are plain."""
+        """v after this round's slopes, shared with neighbours or partners unless `alone`; None if steps are
+        plain."""
         if not self.is_scaled:
             return None
         v = running_mean(state.v, slopes)
         if active is not None:
             v = np.where(active[..., None], v, state.v)
-        return channel.mix_levels(v, partners) if self.step_rule == "normalised" else v
+        return channel.mix_levels(v, partners) if self.step_rule == "normalised" and not alone else v
 
     def estimate(self, draw: Draw, slopes: Values, v: Values | None) -> Values:
         """ĝ on the support, in units of a step."""
@@ -132,9 +136,10 @@ class Several(Method):
         g: Values = along(draw.u, draw.more, slopes) * factor.astype(slopes.dtype)
         return g
 
-    def state_of(self, x: Any, m: Any, v: Values | None, c: Any = None) -> Any:
+    def state_of(self, x: Any, m: Any, v: Values | None, c: Any = None, before: Any = None) -> Any:
         """A state of these parts."""
-        return State(x, m) if v is None and c is None else SeveralState(x, m, v, c)
+        plain = v is None and c is None and before is None
+        return State(x, m) if plain else SeveralState(x, m, v, c, before)
 
 
 def running_mean(v: NDArray[np.float64], slopes: Values) -> NDArray[np.float64]:

@@ -57,7 +57,9 @@ def only_trial(plan: Plan) -> Trial:
 
 def can_skip(method: Method) -> bool:
     """Whether an exchange of this method that one end missed can be repaired."""
-    return isinstance(method, EdgeLocal) or (isinstance(method, Cosmo) and method.passes == 1)
+    if isinstance(method, EdgeLocal):
+        return method.is_fleeting
+    return isinstance(method, Cosmo) and method.passes == 1
 
 
 def manifest_for(plan: Plan) -> Manifest:

@@ -69,8 +69,10 @@ class Spending:
         return self.lambda2 / 2
 
 
+PROPOSED = ("coupling", "q", "directions", "signs", "sides", "wire", "rule", "pairs", "correction")
 WHY_CORRECTED = (
-    "Balanced supports, so that no coordinate waits long. Corrected steps, γ = ⅛: nodes whose losses differ "
+    "Balanced supports, so that no coordinate waits long, and partners for an epoch of them, so that each "
+    "coordinate meets one matching after the other. Corrected steps, γ = ⅛: nodes whose losses differ "
     "agree at a constant step. That sends nothing, and keeps a second vector in each node."
 )
 
@@ -93,6 +95,7 @@ class Proposal:
     touches: Fraction  # T q/m
     why: tuple[str, ...]
     rule: str = "balanced"
+    pairs: str = "epoch"
     correction: float = 0.125
 
     @property
@@ -103,10 +106,7 @@ class Proposal:
     @property
     def lines(self) -> tuple[str, ...]:
         """The settings as a line of a config, then the reasons."""
-        words = [
-            f"{name}: {vars(self)[name]}"
-            for name in ("coupling", "q", "directions", "signs", "sides", "wire", "rule", "correction")
-        ]
+        words = [f"{name}: {vars(self)[name]}" for name in PROPOSED]
         space = "" if self.subspace is None else f", with subspace: {{size: {self.subspace}}}"
         return f"Proposed: {{kind: edge_local, {', '.join(words)}}}{space}", *self.why
 

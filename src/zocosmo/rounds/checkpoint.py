@@ -42,15 +42,15 @@ def make_checkpoint(
     found: Measured,
     bill: Bill,
     *,
-    stages: Any,
+    waits: Any,
     alive: NDArray[np.bool_],
     diverged: NDArray[np.bool_],
 ) -> Checkpoint:
-    """The checkpoint of round t; `stages` are the waits of one round."""
+    """The checkpoint of round t; `waits` are those of all rounds so far."""
     measured = {name: value for name, value in found._asdict().items() if name != "norm"}
     measured["extra"] = {**found.extra, **bill.tally}
-    waits, spent = np.atleast_1d(t * stages), {name: bill._asdict()[name] for name in Bill._fields[:3]}
-    return Checkpoint(t, stages=waits, alive=alive, diverged=diverged, **measured, **spent)
+    stages, spent = np.atleast_1d(waits), {name: bill._asdict()[name] for name in Bill._fields[:3]}
+    return Checkpoint(t, stages=stages, alive=alive, diverged=diverged, **measured, **spent)
 
 
 def is_fine(found: Measured, first: Values, bound: float) -> NDArray[np.bool_]:

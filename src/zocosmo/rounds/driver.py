@@ -174,7 +174,8 @@ class MeasuredRounds(Rounds):
         self._first = found.objective if self._first is None else self._first
         was, diverged = self.alive, self.alive & ~is_fine(found, self._first, self.bound)
         self.alive = was & ~diverged
-        return make_checkpoint(self.t, found, bill, stages=self.stages, alive=was, diverged=diverged)
+        waits = self.method.talked(self.t) * self.stages
+        return make_checkpoint(self.t, found, bill, waits=waits, alive=was, diverged=diverged)
 
     def arrays(self) -> Arrays:
         first = {} if self._first is None else {"first": self._first}

@@ -241,6 +241,8 @@ def check_living(run: Run) -> None:
         raise InputError(f"{method.kind} cannot follow events; use edge_local or cosmo")
     if isinstance(method, Cosmo) and method.passes > 1:
         raise InputError(f"events name one exchange a round, got passes = {method.passes}; use passes = 1")
+    if isinstance(method, EdgeLocal) and not method.is_fleeting:
+        raise InputError("events need a new matching and an exchange in every round; use hold 1, pairs round")
     if run.problem.in_place:
         raise InputError("events need states that are vectors; this problem's are models")
 

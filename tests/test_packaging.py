@@ -138,7 +138,7 @@ def test_the_example_of_every_command_is_one_line_that_parses(name):
 # The wheel alone
 
 NEEDS = {  # what the example of a command says in an empty environment, where it cannot do its work
-    **dict.fromkeys(("finetune", "probe", "model get"), "needs torch"),
+    **dict.fromkeys(("finetune", "probe", "model get"), 'needs torch; run: pip install "zocosmo[llm]"'),
     **dict.fromkeys(("launch", "bench-link"), "needs torch"),
     **dict.fromkeys(("screen", "audit"), "needs"),
     **dict.fromkeys(("host", "join", "leave", "members", "key new", "key show"), 'install "zocosmo[net]"'),

@@ -234,6 +234,13 @@ def test_a_wire_that_a_method_cannot_use_is_refused():
         minimize(bowl, np.ones(32), n=3, rounds=5, method="rand_k", q=4, eta=0.01, mu=0.01, wire="mod4")
 
 
+def test_such_a_wire_is_refused_before_anything_is_asked():
+    asked = []
+    with pytest.raises(InputError, match="dense cannot use wire mod4"):
+        minimize(lambda x: asked.append(x) or bowl(x), np.ones(4), n=3, rounds=5, method="dense", wire="mod4")
+    assert asked == []
+
+
 def test_the_defaults_never_make_a_convex_quadratic_grow():
     """Whatever is stiff, and however coordinates interact."""
     for seed in range(16):

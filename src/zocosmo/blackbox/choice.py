@@ -80,7 +80,7 @@ def complete_method(
             raise InputError(f"method {method} needs {field.name!r}, which cannot be suggested; give it")
     missing = [name for name in SUGGESTED if name in known and name not in given]
     if given.get("directions") == "auto":
-        return _several(kind, given, world, probe, admit)
+        return _several(kind, given, world, wire, probe, admit)
     if not missing:
         done = kind(**given)
         admit(done)
@@ -88,6 +88,7 @@ def complete_method(
     sized = {"q": suggest_q(d, wire), **given} if "q" in known else given
     trial = kind(**{"eta": 1.0, "mu": 1.0, **sized})
     trial.check(world)  # before any query is spent
+    trial.wire_for(wire, float)
     admit(trial)
     if missing == ["q"]:
         return trial, suggest_only_q(trial.eta, trial.mu, d, wire)
@@ -112,6 +113,7 @@ def _several(
     kind: type[Method],
     given: Mapping[str, Any],
     world: World,
+    wire: str,
     probe: Callable[..., Suggestion],
     admit: Callable[[Method], None],
 ) -> tuple[Method, Suggestion]:
@@ -126,6 +128,7 @@ def _several(
     rest = {name: value for name, value in given.items() if name != "directions"}
     trial = kind(**{"eta": 1.0, "mu": 1.0, "q": 1, **rest})
     trial.check(world)
+    trial.wire_for(wire, float)
     admit(trial)
     found = probe(q=given.get("q"), directions="auto")
     if "wire" in rest:

@@ -58,6 +58,7 @@ bench: $(MODELS) ## every benchmark, each against its floor or peer in the same 
 	$(BIN)/python benchmarks/fuzz.py
 	$(BIN)/python benchmarks/boxes.py
 	$(BIN)/python benchmarks/rigs.py
+	$(BIN)/python benchmarks/defaults.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/link.py

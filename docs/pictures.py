@@ -143,6 +143,18 @@ def torch_picture(to: Path) -> None:
     save_figure(figure, to)
 
 
+def trainer_picture(to: Path) -> None:
+    """The losses that Trainer logs in the page's first example, of every round."""
+    names: dict[str, Any] = {}
+    exec(blocks("trainer.md", "python")[0].replace('"logging_steps": 20', '"logging_steps": 1'), names)
+    rows = [(each["step"], each["loss"]) for each in names["trainer"].state.log_history if "loss" in each]
+    rounds, losses = zip(*rows, strict=True)
+    figure, axes = new_figure(to, (6.2, 2.6))
+    axes.plot(rounds, losses, color=BLUE, linewidth=1)
+    axes.set(xlabel="round (two forward passes each)", ylabel="loss that Trainer logs")
+    save_figure(figure, to)
+
+
 def tasks_picture(to: Path) -> None:
     """Labels of toy on four nodes under three splits."""
     from zocosmo.llm.rows import shards
@@ -346,6 +358,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "tutorial-compare": compare_picture,
     "runtime": runtime_picture,
     "torch": torch_picture,
+    "trainer": trainer_picture,
     "tasks": tasks_picture,
     "models": models_picture,
     "model-studies": budget_picture,

@@ -131,7 +131,7 @@ def test_a_missing_extra_is_one_line_with_the_command_that_adds_it():
     without = "import sys; sys.modules['torch'] = None; sys.argv[1:] = ['probe', '--no-pilots']"
     line = [sys.executable, "-c", f"{without}; from zocosmo.cli import main; main()"]
     found = subprocess.run(line, capture_output=True, text=True, check=False)
-    said = 'zocosmo: this command needs torch; run: pip install "zocosmo[torch]"\n'
+    said = 'zocosmo: probe needs torch; run: pip install "zocosmo[llm]"\n'
     assert (found.returncode, found.stdout, found.stderr) == (2, "", said)
 
 

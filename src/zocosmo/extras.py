@@ -6,8 +6,8 @@ EXTRAS = {  # extra → modules that it brings; the first that has a module is t
     "plot": ("matplotlib",),
     "watch": ("starlette", "uvicorn"),
     "cluster": ("distributed", "dask", "mpi4py"),
-    "net": ("pyzmq", "zmq"),
-    "torch": ("torch", "safetensors", "cryptography"),
+    "net": ("pyzmq", "zmq", "cryptography"),
+    "torch": ("torch", "safetensors"),  # and cryptography, which who has torch has
     "llm": ("transformers", "peft", "accelerate", "gguf", "datasets", "filelock", "psutil"),
 }
 

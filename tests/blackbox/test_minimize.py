@@ -154,7 +154,7 @@ def test_what_is_missing_is_suggested_and_every_method_then_descends(name):
 @pytest.mark.parametrize(("name", "size"), [("cosmo", 2), ("rand_k", 2), ("dense", 16), ("com_dszo", 16)])
 def test_probes_are_as_wide_as_the_method_s_directions(name, size):
     """uᵀ(2I)u = 2 × the coordinates of u; com_dszo queries all of them and sends q."""
-    found = minimize(bowl, np.ones(16), rounds=0, method=name).suggestion
+    found = minimize(bowl, np.ones(16), rounds=0, method=name, wire="f64").suggestion
     assert found.curvature == pytest.approx(2 * size, rel=1e-9)
     assert found.q == (16 if name == "dense" else 2)
 

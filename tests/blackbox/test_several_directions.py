@@ -5,8 +5,10 @@ import pytest
 
 from blackbox.cases import PROBLEM, build, local, make
 from zocosmo import minimize
+from zocosmo.blackbox.directions import choose, stiffest_alone
 from zocosmo.blackbox.functions import Functions
 from zocosmo.blackbox.suggest import suggest
+from zocosmo.core.support import Direction
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs import complete, star
 from zocosmo.methods import Cosmo
@@ -19,6 +21,12 @@ GIVEN = [
     {"directions": 2, "signs": "orthogonal", "sides": 1, "step_rule": "normalised"},
     {"sides": 1},
 ]
+
+
+def bowl(x):
+    return float(((x - 1.5) ** 2).sum())
+
+
 NAMES = ["cosmo", "edge_local", "rand_k", "dense"]
 
 
@@ -132,11 +140,117 @@ def test_without_noise_auto_takes_a_direction_for_each_coordinate():
     assert result.fun < 64 / 100
 
 
-def test_with_noise_auto_stays_with_one_direction():
+def test_noise_that_hides_the_curvature_leaves_one_direction():
     rng = np.random.default_rng(0)
     found = suggest(lambda x: float((x**2).sum() + rng.normal()), np.ones(64), n=1, directions="auto")
     assert (found.directions, found.sides) == (1, 2)
-    assert "answers are noisy" in found.reasons[-1]
+    assert "directions = 1: no curvature was seen to scale a step by" in found.reasons
+
+
+def test_with_a_little_noise_directions_are_asked_from_two_sides():
+    rng = np.random.default_rng(0)
+    found = suggest(lambda x: float((x**2).sum() + 1e-4 * rng.normal()), np.ones(64), n=1)
+    assert (found.q, found.directions, found.signs, found.sides) == (8, 8, "orthogonal", 2)
+
+
+def test_one_stiff_coordinate_leaves_one_direction():
+    """The step cannot grow: that coordinate carries the curvature of its support."""
+    h = np.ones(64)
+    h[11] = 1000.0
+    found = suggest(lambda x: float(h @ x**2), np.ones(64), n=1)
+    assert (found.q, found.directions, found.sides) == (8, 1, 2)
+    assert found.eta == 0.5 * 8 / (64 * found.curvature)
+
+
+@pytest.mark.parametrize("q", [2, 4, 8, 16, 32])
+def test_the_step_of_k_directions_respects_k_times_less_curvature(q):
+    """H = 2I: uᵀHu = 2q on a support, 2 along a unit vector; a round has at most 8 directions."""
+    several = choose(q, quiet=True, mu=1e-6, slope=1.0, together=2.0 * q, alone=2.0)
+    k = min(q, 8)
+    assert several[:3] == (k, 1, 2.0 * q / k)
+
+
+def test_a_difference_from_one_side_that_would_be_off_is_taken_from_two():
+    quiet = {"quiet": True, "slope": 1.0, "together": 16.0, "alone": 2.0}
+    assert choose(8, mu=1e-3, **quiet).sides == 1  # ½ μ uᵀHu = 0.008
+    assert choose(8, mu=1e-2, **quiet).sides == 2  # 0.08
+
+
+def test_the_stiffest_coordinate_is_found_inside_its_block():
+    h = np.ones(8)
+    h[5] = 100.0
+    u = Direction(np.arange(8), 8, np.ones(8))
+    found = stiffest_alone(lambda v: float(h[v.index].sum()), [(float(h.sum()), u)], 0.0)
+    assert found <= 100.0 <= 4 * found  # a step of ½/c bears four times as much
+
+
+SILENT = {"q": 4, "directions": 1, "eta": 0.01, "mu": 0.01, "wire": "f64", "sides": 2}
+
+
+@pytest.mark.parametrize("named", SILENT)
+def test_one_named_choice_leaves_the_first_generation(named):
+    result = minimize(bowl, np.ones(32), n=3, rounds=2, **{named: SILENT[named]})
+    assert (result.method.directions, result.method.sides, result.method.wire) == (1, 2, "")
+    assert result.method.rule == "uniform"
+
+
+@pytest.mark.parametrize("name", ["cosmo", "edge_local"])
+def test_where_nothing_is_named_directions_supports_and_bits_are_of_the_second_generation(name):
+    result = minimize(bowl, np.ones(32), n=3, rounds=2, method=name)
+    method = result.method
+    assert (method.q, method.directions, method.signs, method.sides) == (4, 4, "orthogonal", 1)
+    assert (method.rule, method.wire, result.suggestion.wire) == ("balanced", "mod8", "mod8")
+
+
+def test_a_sampled_loss_keeps_one_direction_since_all_would_share_its_sample():
+    method = minimize(lambda x, t: bowl(x), np.ones(32), n=3, rounds=2, keyed=True).method
+    assert (method.directions, method.wire) == (1, "mod8")
+
+
+def test_one_node_sends_nothing_and_needs_no_wire():
+    assert minimize(bowl, np.ones(32), rounds=2).method.wire == ""
+
+
+def test_a_run_with_the_defaults_resumes_to_the_bit():
+    whole = minimize(bowl, np.ones(32), n=3, rounds=20)
+    half = minimize(bowl, np.ones(32), n=3, rounds=10)
+    rest = minimize(bowl, np.ones(32), n=3, rounds=20, method=half.method, resume=half.snapshot)
+    assert (rest.states == whole.states).all()
+    assert rest.bits == whole.bits
+
+
+def test_the_wire_of_a_finished_method_is_used():
+    method = Cosmo(q=4, eta=0.01, mu=0.01, wire="mod4")
+    by_method, named = (
+        minimize(bowl, np.ones(32), n=3, rounds=5, method=method),
+        minimize(bowl, np.ones(32), n=3, rounds=5, q=4, eta=0.01, mu=0.01, wire="mod4"),
+    )
+    assert by_method.bits == named.bits < 5 * 2 * 4 * 64
+    assert (by_method.states == named.states).all()
+
+
+def test_a_wire_that_a_method_cannot_use_is_refused():
+    with pytest.raises(InputError, match="rand_k cannot use wire mod4"):
+        minimize(bowl, np.ones(32), n=3, rounds=5, method="rand_k", q=4, eta=0.01, mu=0.01, wire="mod4")
+
+
+def test_such_a_wire_is_refused_before_anything_is_asked():
+    asked = []
+    with pytest.raises(InputError, match="dense cannot use wire mod4"):
+        minimize(lambda x: asked.append(x) or bowl(x), np.ones(4), n=3, rounds=5, method="dense", wire="mod4")
+    assert asked == []
+
+
+def test_the_defaults_never_make_a_convex_quadratic_grow():
+    """Whatever is stiff, and however coordinates interact."""
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        d = (16, 32, 64)[seed % 3]
+        turned = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        h = np.diag(10.0 ** rng.uniform(-2, 2, d))
+        h = h if seed % 2 else turned @ h @ turned.T
+        log = minimize(lambda x, h=h: float(x @ h @ x), np.ones(d), rounds=60, seed=seed, measure=True).log
+        assert (np.diff(log["objective"]) <= 0).all()
 
 
 @pytest.mark.parametrize(

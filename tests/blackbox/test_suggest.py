@@ -208,9 +208,12 @@ def test_a_loss_that_is_finite_only_close_by_is_probed_there():
     def box(x):
         return bowl(x) if np.abs(x - X0).max() < 2e-6 else np.nan
 
-    found = suggest(box, X0)
+    found = suggest(box, X0, q=2)
     assert found.mu == 0.375 / 8**6
     assert found.eta * D / found.q * found.slope <= 100 * found.mu * (1 + 1e-9)
+    several = suggest(box, X0)  # the mean of K orthogonal slopes moves a coordinate by 1/√K of one
+    assert several.directions == 2
+    assert several.eta * D / 2 * several.slope / 2**0.5 <= 100 * found.mu * (1 + 1e-9)
 
 
 def test_a_loss_that_ends_downhill_is_stepped_on_gently():
@@ -377,9 +380,12 @@ def test_decimals_are_recognised(decimals, digits):
 
 
 def test_a_suggestion_reads_as_text():
-    text = str(suggest(bowl, X0))
+    text = str(suggest(bowl, X0, q=2))
     assert text.splitlines()[0] == "mu = 1.43e-06, eta = 0.0312, q = 2   (183 queries)"
     assert "½ q/(d c)" in text
+    head = str(suggest(bowl, X0, n=2)).splitlines()[0]
+    several = "2 orthogonal directions from one side, wire mod8"
+    assert head == f"mu = 1.43e-06, eta = 0.0625, q = 2, {several}   (366 queries)"
 
 
 @pytest.mark.parametrize(

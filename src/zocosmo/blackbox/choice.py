@@ -4,13 +4,45 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from zocosmo.blackbox.suggest import Suggestion, q_reason, suggest_only_q, suggest_q
+from zocosmo.blackbox.suggest import COARSE, Suggestion, q_reason, suggest_only_q, suggest_q, wire_reason
 from zocosmo.errors import InputError, check_known
 from zocosmo.graphs.graph import GRAPHS, Graph, ring
 from zocosmo.methods import METHODS
 from zocosmo.methods.base import SPELT, Method, World, as_fields
+from zocosmo.methods.several import Several
 
 SUGGESTED = ("q", "eta", "mu")
+CHOICES = (
+    "q",
+    "eta",
+    "mu",
+    "directions",
+    "signs",
+    "sides",
+    "step",
+    "wire",
+)  # one that is named ends defaults
+
+
+def with_defaults(
+    method: str | Method, given: Mapping[str, Any], wire: str | None, *, n: int, several: bool
+) -> dict[str, Any]:
+    """What is given, with the options of the second generation where none of them, of q, eta and mu is named:
+    directions as `suggest` finds them (`several`), balanced supports, and 8 bits for a value.
+
+    Only for methods that have them all, by name.
+    """
+    found = {name: value for name, value in given.items() if value is not None}
+    kind = METHODS[method] if isinstance(method, str) and method in METHODS else None
+    if kind is None or wire is not None or any(name in found for name in CHOICES):
+        return found
+    if not (kind.coarse and issubclass(kind, Several)):
+        return found
+    if n > 1 and "codec" not in found:
+        found["wire"] = COARSE
+    if several:
+        found |= {"directions": "auto", "rule": found.get("rule", "balanced")}
+    return found
 
 
 def complete_method(
@@ -48,7 +80,7 @@ def complete_method(
             raise InputError(f"method {method} needs {field.name!r}, which cannot be suggested; give it")
     missing = [name for name in SUGGESTED if name in known and name not in given]
     if given.get("directions") == "auto":
-        return _several(kind, given, world, probe, admit)
+        return _several(kind, given, world, wire, probe, admit)
     if not missing:
         done = kind(**given)
         admit(done)
@@ -56,6 +88,7 @@ def complete_method(
     sized = {"q": suggest_q(d, wire), **given} if "q" in known else given
     trial = kind(**{"eta": 1.0, "mu": 1.0, **sized})
     trial.check(world)  # before any query is spent
+    trial.wire_for(wire, float)
     admit(trial)
     if missing == ["q"]:
         return trial, suggest_only_q(trial.eta, trial.mu, d, wire)
@@ -63,7 +96,7 @@ def complete_method(
         raise InputError("with a normalised step eta is the length of a step; give eta")
     found = probe(q=min(trial.size(1, d), d))  # the widest direction of a round
     if "q" in missing:
-        found = found._replace(reasons=(q_reason(d, wire), *found.reasons))
+        found = found._replace(reasons=(q_reason(d, wire, sized["q"]), *found.reasons))
     found = found._replace(q=sized.get("q", d))
     if trial.by_sign and found.slope:
         eta = found.eta * found.slope
@@ -80,6 +113,7 @@ def _several(
     kind: type[Method],
     given: Mapping[str, Any],
     world: World,
+    wire: str,
     probe: Callable[..., Suggestion],
     admit: Callable[[Method], None],
 ) -> tuple[Method, Suggestion]:
@@ -94,8 +128,11 @@ def _several(
     rest = {name: value for name, value in given.items() if name != "directions"}
     trial = kind(**{"eta": 1.0, "mu": 1.0, "q": 1, **rest})
     trial.check(world)
+    trial.wire_for(wire, float)
     admit(trial)
     found = probe(q=given.get("q"), directions="auto")
+    if "wire" in rest:
+        found = found._replace(wire=rest["wire"], reasons=(*found.reasons, wire_reason(rest["wire"])))
     chosen = {"directions": found.directions, "signs": found.signs, "sides": found.sides}
     done = kind(**{"eta": found.eta, "mu": found.mu, "q": found.q, **rest, **chosen})
     admit(done)

@@ -73,7 +73,8 @@ class Engine:
         self.query_loss = float("nan")  # mean of all answers of the last round
         draws = DrawAhead(method, [self.world], [seed], np.dtype(dtype), runs=False)
         tape = Tape(seed)
-        about: dict[str, Any] = {"d": self.world.d, "wire": wire, "dtype": dtype, "server": method.server}
+        crosses = method.wire_for(wire, dtype)
+        about: dict[str, Any] = {"d": self.world.d, "wire": crosses, "dtype": dtype, "server": method.server}
         channel, priced = (
             MemoryChannel([graph], codecs=(method.codec,), tape=tape, **about) for _ in range(2)
         )

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from zocosmo._version import __version__
 from zocosmo.blackbox.asked import is_number
-from zocosmo.blackbox.choice import as_graph
+from zocosmo.blackbox.choice import as_graph, with_defaults
 from zocosmo.blackbox.course import Course, Limits
 from zocosmo.blackbox.functions import UserOracle, as_oracle, as_start, count_nodes
 from zocosmo.blackbox.journal import Journal, point_of
@@ -51,7 +51,7 @@ def minimize(
     sides: int | None = None,
     step: str | None = None,
     schedule: Chosen = "auto",
-    wire: str = "f64",
+    wire: str | None = None,
     subspace: int | None = None,
     vectorized: bool = False,
     keyed: bool = False,
@@ -78,6 +78,8 @@ def minimize(
     come from `suggest`, whose probes go as far as `reach`: see `result.suggestion`; its queries are counted.
     `options` are further fields of the method, such as coupling. `directions` sign vectors share a support,
     with `signs` independent or orthogonal and slopes from `sides` 1 or 2; "auto" leaves them to `suggest`.
+    Where none of q, eta, mu, directions, signs, sides, step and wire is named, they are left to it too, and
+    values cross in 8 bits (mod8); a named one leaves the others as they were: one direction, 64 bits.
     With `step` normalised, eta is about the length of a step and must be given. `subspace` is the
     size of a public subspace around x0, the same at all nodes, in which the run moves; q, eta and mu are then
     those of its axes.
@@ -121,7 +123,10 @@ def minimize(
     world = World(as_graph(graph, n), start.shape[-1] if subspace is None else subspace, schedule)
     oracle = as_oracle(fun, n, vectorized=vectorized, keyed=keyed, timeout=timeout, workers=workers)
     several = {"directions": directions, "signs": signs, "sides": sides, "step": step}
-    given = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **several, **options}
+    named = {"q": q, "eta": eta, "mu": mu, "beta": beta or None, **several, **options}
+    asks_alike = isinstance(oracle, UserOracle) and not keyed  # directions of a round share no sample
+    given = with_defaults(method, named, wire, n=n, several=asks_alike)
+    wire = wire or "f64"
     about: dict[str, Any] = {"seed": seed, "schedule": schedule, "wire": wire, "subspace": subspace}
     space = Space(oracle, n, start, place, subspace, seed, wire, None if reach is None else far)
     tuning = None if tol is None else Tuning(space, tol, alone)

@@ -1,5 +1,6 @@
 """Suggest μ, η and q from a few queries around the start, with a reason for each."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zocosmo.blackbox import probes as probing
+from zocosmo.blackbox.directions import Several, choose, power_of_two, stiffest_alone
 from zocosmo.blackbox.functions import as_oracle, as_start, count_nodes
 from zocosmo.blackbox.place import Placed, are_alike, as_place, sizes
 from zocosmo.blackbox.probes import Array, Asker, Probes, levels, truncation
@@ -26,6 +28,7 @@ TRUST = 0.5  # move of a coordinate in a round, in reaches, if no curvature is s
 STEADY = 100.0  # largest first move of a coordinate, in reaches, if curvature is constant
 QUIET = 1e-3  # noise, as a share of the slope, that is not worth a larger μ
 KEPT = 4  # stiffest blocks of coordinates that are halved further
+COARSE = "mod8"  # the wire where none is named: the queries of f64, and far fewer bits
 CLEAR = 4.0  # standard deviations of noise above which a curvature counts
 
 
@@ -44,10 +47,15 @@ class Suggestion(NamedTuple):
     directions: int = 1
     signs: Signs = "independent"
     sides: Sides = 2
+    wire: str = "f64"
 
     def __str__(self) -> str:
-        several = f", {self.directions} {self.signs} directions from one side" if self.directions > 1 else ""
-        head = f"mu = {self.mu:.3g}, eta = {self.eta:.3g}, q = {self.q}{several}   ({self.queries} queries)"
+        head = f"mu = {self.mu:.3g}, eta = {self.eta:.3g}, q = {self.q}"
+        if self.directions > 1:
+            side = "one side" if self.sides == 1 else "two sides"
+            head += f", {self.directions} {self.signs} directions from {side}"
+        head += "" if self.wire == "f64" else f", wire {self.wire}"
+        head += f"   ({self.queries} queries)"
         return "\n".join([head, *(f"  {reason}" for reason in self.reasons)])
 
 
@@ -59,9 +67,9 @@ def suggest(
     q: int | None = None,
     seed: Seed = 0,
     probes: int = 8,
-    wire: str = "f64",
+    wire: str | None = None,
     reach: ArrayLike | None = None,
-    directions: int | str = 1,
+    directions: int | str | None = None,
     bounds: Any = None,
     scale: ArrayLike | None = None,
     **options: Any,
@@ -89,8 +97,9 @@ def suggest(
     of 4 in size, the default is a quarter of the smallest. No probe leaves `bounds`; with those or a `scale`
     all numbers are those of z = x/scale, the scale being a quarter of the box where none is given.
 
-    With directions = "auto" a loss without noise gets as many orthogonal directions as a support has
-    coordinates, from one side, and q is then a power of two: K + 1 queries give the gradient on the support.
+    With directions = "auto", the default where q is left out too, several orthogonal directions share a
+    support if η may grow with them by more than the queries do, and c is then what their step meets: see
+    `choose`. q is then a power of two. Where nothing of this was named the wire is mod8, 8 bits a value.
     """
     n = count_nodes(fun, x0, None, n)
     oracle, start = as_oracle(fun, n, **options), as_start(x0, n)
@@ -100,19 +109,27 @@ def suggest(
         far = REACH if reach is None else as_reach(np.asarray(reach) / place.scale, start)
         oracle, start = Placed(oracle, place, n), place.well_inside(place.to_z(start), far)
     d = start.shape[-1]
-    reasons = [] if q is not None else [q_reason(d, wire)]
+    if directions is None:
+        directions = "auto" if q is None else 1
+    if wire is None:
+        wire = COARSE if n > 1 and q is None and directions == "auto" else "f64"
+    check_known("wire", wire, WIRES)
     auto, free = directions == "auto", q is None
     if not auto:
         check_whole("directions", directions, 1, 1)  # type: ignore[arg-type]
-    q = suggest_q(d, wire) if q is None else check_whole("q", q, 1, d)
-    if auto and free:
-        q = 1 << (q.bit_length() - 1)
+    q = first_q(d, wire, auto) if q is None else check_whole("q", q, 1, d)
+    reasons = [q_reason(d, wire, q)] if free else []
     tape, probes = Tape(seed), check_whole("probes", probes, 2)
     with np.errstate(all="ignore"):
         survey = _Survey(Asker(oracle), start, tape, q, probes, far)
         mu, slope, ratio = survey.best_mu(reasons)
         curvature, length = survey.stiffness(reasons)
-        typical = math.hypot(slope, float(survey.slope_noise(mu))) or 1.0
+        several = Several(1, 2, curvature, "")
+        if auto:
+            several = survey.directions(mu, slope, curvature)
+            curvature = several.curvature
+            reasons.append(several.reason)
+        typical = (math.hypot(slope, float(survey.slope_noise(mu))) or 1.0) / math.sqrt(several.directions)
         eta = 0.5 * q / (d * curvature) if curvature else math.inf
         if eta * d * typical <= length * q:
             reasons.append(f"eta = {eta:.3g}: ½ q/(d c) for the largest curvature seen, c = {curvature:.3g}")
@@ -122,27 +139,20 @@ def suggest(
             reasons.append(f"eta = {eta:.3g}: {seen}, but a coordinate moves by {length:.3g} at first")
     _check_range(survey.size, (eta, mu, survey.noise, slope, curvature))
     found = Suggestion(mu, eta, q, survey.noise, slope, curvature, ratio, survey.ask.queries, tuple(reasons))
-    return with_directions(found, quiet=survey.noise == survey.rounding) if auto else found
+    signs: Signs = "orthogonal" if several.directions > 1 else "independent"
+    return found._replace(directions=several.directions, signs=signs, sides=several.sides, wire=wire)
 
 
-def with_directions(found: Suggestion, *, quiet: bool) -> Suggestion:
-    """The suggestion with a number of directions and its reason; `quiet`: answers repeat."""
-    q = found.q
-    if not quiet or q == 1 or q & (q - 1):
-        why = "answers are noisy" if not quiet else f"q = {q} is no power of two above 1"
-        reason = f"directions = 1, two sides: {why}, so one side would not give the gradient on the support"
-        return found._replace(reasons=(*found.reasons, reason))
-    reason = (
-        f"directions = {q}, orthogonal, one side: without noise {q + 1} queries give the gradient on a "
-        f"support; eta is safe for one direction, up to {q} times as much may work"
-    )
-    return found._replace(directions=q, signs="orthogonal", sides=1, reasons=(*found.reasons, reason))
+def first_q(d: int, wire: str, auto: bool) -> int:
+    """The suggested q; a power of two for several directions, and then that of 64 bits a value, since every
+    coordinate of a support may cost a query."""
+    return power_of_two(suggest_q(d)) if auto else suggest_q(d, wire)
 
 
 def suggest_only_q(eta: float, mu: float, d: int, wire: str) -> Suggestion:
     """A suggestion of q alone, without queries."""
     q, unknown = suggest_q(d, wire), math.nan
-    return Suggestion(mu, eta, q, unknown, unknown, unknown, unknown, 0, (q_reason(d, wire),))
+    return Suggestion(mu, eta, q, unknown, unknown, unknown, unknown, 0, (q_reason(d, wire, q),))
 
 
 def suggest_q(d: int, wire: str = "f64") -> int:
@@ -157,11 +167,16 @@ def suggest_q(d: int, wire: str = "f64") -> int:
     return max(1, min(d // 8, -(-10 * FRAME_BITS.total // WIRES[wire].charged.bits)))
 
 
-def q_reason(d: int, wire: str) -> str:
-    q, bits = suggest_q(d, wire), WIRES[wire].charged.bits
+def q_reason(d: int, wire: str, q: int) -> str:
+    bits = WIRES[wire].charged.bits
     if q * bits >= 10 * FRAME_BITS.total:
         return f"q = {q}: {q * bits} bits of values, 10 × the frame of a message; more would not lower E‖ĝ‖²"
     return f"q = {q}: an eighth of d = {d} or 1, so that messages stay sparse"
+
+
+def wire_reason(wire: str) -> str:
+    bits = WIRES[wire].charged.bits
+    return f"wire = {wire}: {bits} bits of each value, which the receiver reads against its own"
 
 
 def as_reach(reach: ArrayLike | None, start: Values) -> float:
@@ -199,6 +214,8 @@ class _Survey:
         stepped = bool(((slopes == 0) & (slopes[0] != 0)).any())  # the same answer on both sides
         self.size, self.rounding = float(np.abs(answers).max()), probing.resolution(answers, stepped=stepped)
         self.noise = max(self._spread(again), self.rounding)
+        self.seen: list[tuple[float, Direction]] = []  # curvatures at x0, of supports of q or fewer
+        self.second_mu = self.second_noise = 0.0
 
     def _off(self, x: Values, tape: Tape, us: Sequence[Direction]) -> Probes | None:
         """Probes half a reach downhill, where derivatives that happen to vanish at x0 do not.
@@ -269,8 +286,12 @@ class _Survey:
         """The largest |uᵀHu|, 0.0 if within its error, and the longest first move of a coordinate."""
         k, noise = self._level(self.here)
         near, mu = np.abs(self.here.second[k]), float(self.here.mu[k])
-        rest = [self.here.curvature(u, t, mu) for t, u in enumerate(self.us[len(self.here.us) :])]
-        largest = max(float(near.max()), *rest, *self._halved(mu), 0.0)
+        self.seen = list(zip(near.max(axis=1).tolist(), self.here.us, strict=True))
+        others = self.us[len(self.here.us) :]
+        self.seen += [(self.here.curvature(u, t, mu), u) for t, u in enumerate(others)]
+        self.seen += self._halved(mu)
+        self.second_mu, self.second_noise = mu, noise
+        largest = max(c for c, _ in self.seen)
         largest = largest if largest > CLEAR * noise else 0.0
         change = 0.0
         if self.there is not None:
@@ -293,12 +314,26 @@ class _Survey:
         k = int(np.argmin(noise + truncation(probes.second, noise)))
         return k, float(noise[k])
 
-    def _halved(self, mu: float) -> list[float]:
+    def directions(self, mu: float, slope: float, curvature: float) -> Several:
+        """Directions and sides for a step that must respect this curvature; asks for more curvatures if there
+        is one."""
+        q, together, count = self.us[0].q, max(c for c, _ in self.seen), itertools.count()
+        alone = together
+        if curvature and q > 1:
+            noise = CLEAR * self.second_noise
+            alone = stiffest_alone(
+                lambda u: self.here.curvature(u, next(count), self.second_mu), self.seen, noise
+            )
+            alone *= curvature / together if together else 1.0  # it may be stiffer half a reach downhill
+        quiet = self.noise == self.rounding
+        return choose(q, quiet=quiet, mu=mu, slope=slope, together=curvature, alone=alone)
+
+    def _halved(self, mu: float) -> list[tuple[float, Direction]]:
         """Curvatures on supports of q or fewer, found by halving the stiffest blocks of all coordinates."""
-        blocks, found, q = self.blocks, list[float](), self.us[0].q
+        blocks, found, q = self.blocks, list[tuple[float, Direction]](), self.us[0].q
         while blocks:
             curved = [self.here.curvature(u, k, mu) for k, u in enumerate(blocks)]
-            found += [c for c, u in zip(curved, blocks, strict=True) if u.q <= q]
+            found += [(c, u) for c, u in zip(curved, blocks, strict=True) if u.q <= q]
             stiffest = [blocks[k] for k in np.argsort(curved)[::-1].tolist() if blocks[k].q > q]
             blocks = [half for u in stiffest[:KEPT] for half in probing.halves(u)]
         return found

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from zocosmo.blackbox.choice import complete_method
+from zocosmo.blackbox.directions import FEWEST
 from zocosmo.blackbox.optimizer import Optimizer
 from zocosmo.blackbox.place import Lifted, Place, Placed, sizes
 from zocosmo.blackbox.poll import Noise, Poller, measure_noise
 from zocosmo.blackbox.probes import Asker
-from zocosmo.blackbox.suggest import REACH, Suggestion, suggest, suggest_q
+from zocosmo.blackbox.suggest import REACH, Suggestion, first_q, suggest
 from zocosmo.blackbox.terms import Terms
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.errors import InputError, check_whole
@@ -69,6 +70,10 @@ class Space:
         return partial(suggest, oracle, z, **about, reach=far)
 
 
+def _names(kind: type[Method]) -> set[str]:
+    return {each.name for each in fields(kind)}
+
+
 class Tuning:
     """A run with a tolerance: polls at its start, and the numbers that follow."""
 
@@ -95,9 +100,9 @@ class Tuning:
         if not self.tunes:
             return self.space.complete(method, given, world, admit)
         given = {name: value for name, value in given.items() if value is not None}
-        if not any(name in given for name in SEVERAL) and given.get("q") is None:
+        if not any(name in given for name in SEVERAL) and given.get("q") is None and "q" in _names(kind):
             given["directions"] = "auto"
-        if "rule" in {each.name for each in fields(kind)}:
+        if "rule" in _names(kind):
             given.setdefault("rule", "balanced")
         chosen, found = complete_method(method, given, world, self.space.wire, self.suggest, admit)
         return chosen, found
@@ -106,11 +111,8 @@ class Tuning:
         """Poll at the start, and tune."""
         space, d = self.space, self.space.start.shape[-1]
         poller, x = self._poller()
-        free = q is None
-        q = suggest_q(d, space.wire) if q is None else check_whole("q", q, 1, d)
-        quiet = poller.noise.quiet
-        if directions == "auto" and free:
-            q = 1 << (q.bit_length() - 1)
+        auto, quiet = directions == "auto", poller.noise.quiet
+        q = first_q(d, space.wire, auto) if q is None else check_whole("q", q, 1, d)
         self.terms = self._terms(poller, x, q)
         tuned = self.terms.tuned(self.place)
         self.place = self.place._replace(scale=tuned.scale)
@@ -121,8 +123,8 @@ class Tuning:
             *(tuned.mu, tuned.eta, q, poller.noise.one, slope, tuned.curvature, ratio),
             *(poller.ask.queries, reasons),
         )
-        if directions == "auto" and quiet and q > 1 and not q & (q - 1):
-            found = found._replace(directions=q, signs="orthogonal", sides=1)
+        if auto and q >= (2 if quiet else FEWEST) and not q & (q - 1):
+            return found._replace(directions=q, signs="orthogonal", sides=1 if quiet else 2)
         return found
 
     def _reasons(self, noise: Noise, eta: float, mu: float, q: int) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ def launch(
     \b
     Example: zocosmo example > first.yaml && zocosmo launch first.yaml --nodes 2 --out runs/first-2
     """
+    import zocosmo.dist.torched  # noqa: F401  first: who lacks torch hears of it, not of what comes with it
     from zocosmo.dist.launch import Refused
 
     plan = options.plan()

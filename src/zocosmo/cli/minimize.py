@@ -73,7 +73,7 @@ def minimize(
     schedule: Annotated[
         str, option("Of matchings, with edge_local; or a .yaml of zocosmo schedule.")
     ] = "auto",
-    wire: Annotated[str, option("Type in which values cross a link: f64, f32, f16, ….")] = "f64",
+    wire: Annotated[str | None, option("How values cross a link: f64, f32, mod4, ….")] = None,
     subspace: Annotated[int | None, option("Move in a public subspace of this size.")] = None,
     more: MoreOption = None,
     bounds: BoundsOption = None,

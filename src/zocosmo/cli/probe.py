@@ -13,6 +13,7 @@ from zocosmo.cli.common import (
     as_seed,
     check_targets,
     is_watched,
+    needing_llm,
     print_report,
     say,
 )
@@ -72,9 +73,10 @@ def probe_command(
     \b
     Example: zocosmo model get smollm2 && zocosmo probe --task toy --dtype all --no-pilots
     """
-    from zocosmo.llm.probe import named_graph, setting_of
-    from zocosmo.llm.probe_config import as_config
-    from zocosmo.llm.probe_dtypes import momentum_of, probe_dtypes, settings_for
+    with needing_llm("probe"):
+        from zocosmo.llm.probe import named_graph, setting_of
+        from zocosmo.llm.probe_config import as_config
+        from zocosmo.llm.probe_dtypes import momentum_of, probe_dtypes, settings_for
 
     _check_numbers(for_rounds, rounds, mu, 0.9 if momentum is None else momentum)
     check_targets(figure, to)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from zocosmo.net.host import Host, clear
+from zocosmo.net.hosttrace import traced_host
 from zocosmo.net.invitation import Invitation
 from zocosmo.net.keys import AllowList
 from zocosmo.net.roll import EVENTS
+from zocosmo.trace import FOLDER, STUDY
 
 
 def serve(
@@ -22,9 +24,11 @@ def serve(
     """Keep a job to its end; gives the exit code: 0 if somebody came to the last round."""
     if replace:
         clear(folder)
+        (folder / FOLDER / STUDY).unlink(missing_ok=True)
     host = Host(invitation, secret, listen, folder, allowed.name_of, say)
     print(f"join with: zocosmo join {host.address} --key FILE", flush=True)
-    finished = host.run()
+    with traced_host(host, folder, is_secret=invitation.seeds is not None):
+        finished = host.run()
     if not finished:
         say(f"{host.ended}; nobody came to round {host.plan.last}")
         return 1

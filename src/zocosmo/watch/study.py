@@ -16,6 +16,7 @@ from zocosmo.watch.traced import Traced
 
 SILENT = 5.0  # seconds without a line, and a share of the time so far, after which a process is silent
 SHARE = 0.01
+IDLE = "on_lost_peer idle measures at the end"
 
 
 class Study(Traced):
@@ -104,7 +105,8 @@ class Study(Traced):
             text = "no trace: started by an earlier version, or from Python"
         facts = self._facts(state, text, total or None, done)
         if self._ranks and not self.curves and state == RUNNING:
-            facts["note"] = "on_lost_peer idle measures at the end"
+            living = self.job == "host"
+            facts["note"] = "a host sees no values; F is measured at the end" if living else IDLE
         return {**facts, "trials": max(facts["trials"], len(self.about.get("trials") or []))}
 
     def _done_by_ranks(self) -> float:

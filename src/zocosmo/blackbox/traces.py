@@ -38,7 +38,7 @@ class RunTrace:
         pairs = {}
         if run.method.is_paired and run.graph.n <= MOST_DRAWN:
             matching = run.method.matching_of(max(run.t - 1, 0), run.world.d)
-            pairs = {"pairs": run.world.pairs(self._tape, int(matching))}
+            pairs = {"pairs": run.world.pairs(self._tape, matching)}
         talk = "server" if run.method.server else "pairs" if pairs else "neighbours"
         self._trace.write("rows", trial=0, round=run.t, talk=talk, **pairs, columns=columns)
 

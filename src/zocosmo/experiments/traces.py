@@ -46,7 +46,7 @@ def pairs_of(method: Method, world: World, seed: Any, t: int) -> list[list[int]]
     """The pairs of a round; None where a method has none, or the graph is too large to draw."""
     if not method.is_paired or world.graph.n > MOST_DRAWN:
         return None
-    return world.pairs(Tape(seed), int(method.matching_of(t, world.d)))
+    return world.pairs(Tape(seed), method.matching_of(t, world.d))
 
 
 class BatchTrace:

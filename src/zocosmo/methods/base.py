@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,6 +24,7 @@ from zocosmo.state import zeros_like
 
 Values = NDArray[Any]
 Rounds = NDArray[np.int64]
+Time = TypeVar("Time", int, Rounds)  # one round, or many
 Shapes = tuple[tuple[int, int], ...]
 Rule = Literal["uniform", "balanced"]
 Limits = Mapping[str, Callable[[str, Any], Any]]  # parameter → a check of its name and value that may raise
@@ -267,7 +268,7 @@ class Method(ABC):
         """In how many of the first t rounds nodes exchange values."""
         return t
 
-    def matching_of(self, t: Rounds, d: int) -> Rounds:
+    def matching_of(self, t: Time, d: int) -> Time:
         """The number of the matching that round t uses, which the schedule draws it by."""
         return t
 

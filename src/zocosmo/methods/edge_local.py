@@ -13,7 +13,7 @@ from zocosmo.core.signs import Signs
 from zocosmo.core.tape import Tape
 from zocosmo.errors import GraphError, InputError, check_known
 from zocosmo.graphs.matching import Partners
-from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, Step, World
+from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, Step, Time, World
 from zocosmo.methods.corrected import Corrected
 from zocosmo.methods.several import Sides, StepRule
 from zocosmo.state import zeros_like
@@ -35,10 +35,10 @@ class EdgeLocal(Corrected):
 
     `coupling` is what pairs share: G support and signs, S the support, I nothing. Idle nodes do not change.
 
-    With `hold` L a pair keeps its support for L rounds: both ends step in each of them, with signs and samples
-    of the round, and exchange values in the last. With `pairs: epoch` and balanced supports a node keeps its
-    partner until they have met on every coordinate, so each coordinate meets one matching after the other. On
-    a ring of eight nodes a meeting then halves the slowest disagreement; otherwise it leaves 85 %.
+    With `hold` L a pair keeps its support for L rounds: both ends step in each, with signs and samples of the
+    round, and exchange values in the last. With `pairs: epoch` and balanced supports a node keeps its partner
+    until they have met on every coordinate, so each coordinate meets one matching after the other. On a ring
+    of eight nodes a meeting then halves the slowest disagreement; otherwise it leaves 85 %.
     """
 
     kind: ClassVar[str] = "edge_local"
@@ -95,7 +95,7 @@ class EdgeLocal(Corrected):
     def talked(self, t: int) -> int:
         return t // self.hold
 
-    def matching_of(self, t: Rounds, d: int) -> Rounds:
+    def matching_of(self, t: Time, d: int) -> Time:
         return t // (self.hold * (epoch_length(d, self.q) if self.pairs == "epoch" else 1))
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> EdgeLocalDraw:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -118,8 +118,8 @@ class Draw:
 
     def parts(self) -> dict[str, Any]:
         """The fields by name; what is cached beside them is left out."""
-        own = vars(self)
-        return {name: own[name] for name in _names(type(self))}
+        own, kind = vars(self), cast(Any, type(self))
+        return {name: own[name] for name in _names(kind)}
 
     def pick(self, change: Callable[[Values], Values], key: Key | None = None) -> Self:
         """This draw with `change` applied to all arrays."""

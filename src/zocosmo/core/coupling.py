@@ -107,7 +107,7 @@ class Coupling:
         if self.own_signs:
             vectors = spread(vectors, plus)
         first, more = first_and_more(vectors)
-        return Direction(index, d, first), more
+        return Direction.unchecked(index, d, first), more  # the rule has checked its support
 
 
 G = Coupling("G", own_support=False, own_signs=False)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
@@ -35,12 +36,25 @@ class _Places:
         """Where the coordinates of every row are in x.reshape(-1); None unless the index broadcasts to x."""
         kept = self.kept
         if kept is None or kept[0] is not index or kept[1] != x.shape:
-            lead = x.shape[:-1]
-            rows = np.arange(math.prod(lead)).reshape(*lead, 1) * x.shape[-1]
-            if np.broadcast_shapes(lead, index.shape[:-1]) != lead:
+            if not _fits(index.shape[:-1], x.shape[:-1]):
                 return None
-            self.kept = kept = index, x.shape, index + rows
+            self.kept = kept = index, x.shape, index + _row_starts(x.shape)
         return kept[2]
+
+
+def _fits(lead: tuple[int, ...], into: tuple[int, ...]) -> bool:
+    """Whether axes of the shape `lead` broadcast to the shape `into`."""
+    return len(lead) <= len(into) and all(
+        own in (1, size) for own, size in zip(lead[::-1], into[::-1], strict=False)
+    )
+
+
+@lru_cache(maxsize=16)
+def _row_starts(shape: tuple[int, ...]) -> Index:
+    """Where each row of an array begins in its flat form, (…, 1)."""
+    starts = np.arange(math.prod(shape[:-1])).reshape(*shape[:-1], 1) * shape[-1]
+    starts.setflags(write=False)
+    return starts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,11 +178,13 @@ class Direction(Support):
 
     def keyed(self, key: Key | None) -> "Direction":
         """The same direction under a key."""
-        return Direction(self.index, self.d, self.entries, key=key, _places=self._places, _check=False)
+        return self.with_entries(self.entries, key)
 
     def with_entries(self, entries: NDArray[Any], key: Key | None = None) -> "Direction":
         """Other entries on the same support: nothing is copied, checked or located again."""
-        return Direction(self.index, self.d, entries, key=key, _places=self._places, _check=False)
+        other = object.__new__(Direction)  # a round makes one for each direction: no checks, no defaults
+        vars(other).update(vars(self), entries=entries, key=key)
+        return other
 
     def pick(self, change: Callable[[Values], Values]) -> "Direction":
         """The directions that `change` picks from the leading axes, unchecked."""
@@ -237,9 +253,14 @@ def check_size(d: SupportsIndex, q: SupportsIndex) -> tuple[int, int]:
 def ascends_below(index: NDArray[Any], d: int) -> bool:
     """Whether each row is strictly ascending within 0…d−1; rows must not be empty."""
     inside = (index[..., 0] >= 0) & (index[..., -1] < d)
-    return bool(inside if index.ndim == 1 else inside.all()) and bool(
-        (index[..., 1:] > index[..., :-1]).all()
-    )
+    if not (inside if index.ndim == 1 else inside.all()):
+        return False
+    if not index.flags.c_contiguous:
+        return bool((index[..., 1:] > index[..., :-1]).all())
+    flat, q = index.reshape(-1), index.shape[-1]  # all rows in one go; the next row may start below
+    ascends = flat[1:] > flat[:-1]
+    ascends[q - 1 :: q] = True
+    return bool(ascends.all())
 
 
 def _left_over(left_out: Index, d: int) -> Index:

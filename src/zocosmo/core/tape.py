@@ -97,10 +97,13 @@ class Tape:
         if math.prod(shape) == 1:  # one stream needs no arrays
             fields = [PREFIX, self.keys.tobytes(), name, *(word.tobytes() for word in words)]
             return Coins(b"".join(fields), shape)
-        columns = [np.frombuffer(PREFIX, np.uint8), self.keys, np.frombuffer(name, np.uint8)]
-        columns += [word[..., None].view(np.uint8) for word in words]
-        rows = [np.broadcast_to(column, (*shape, column.shape[-1])) for column in columns]
-        return Coins(np.concatenate(rows, axis=-1).tobytes(), shape)
+        rows = np.empty((*shape, 8 + len(words)), "<u8")  # every field is a number of whole words
+        rows[..., :2] = np.frombuffer(PREFIX, "<u8")
+        rows[..., 2:6] = np.ascontiguousarray(self.keys).view("<u8")
+        rows[..., 6:8] = np.frombuffer(name, "<u8")
+        for place, word in enumerate(words, 8):
+            rows[..., place] = word
+        return Coins(rows.tobytes(), shape)
 
     def common_shape(self, words: Sequence[Words]) -> tuple[int, ...]:
         """The shape to which the tape and these ids broadcast."""
@@ -167,8 +170,8 @@ class Coins:
     def bytes(self, count: int) -> Bytes:
         """The first `count` bytes of each stream, shape (…, count)."""
         check_whole("a number of coins", count)
-        size, data, shake = self._size, self._messages, hashlib.shake_128
-        digests = [shake(data[at : at + size]).digest(count) for at in range(0, len(data), size)]
+        shake, messages = hashlib.shake_128, np.frombuffer(self._messages, f"V{self._size}").tolist()
+        digests = [shake(message).digest(count) for message in messages]
         return np.frombuffer(b"".join(digests), np.uint8).reshape(*self.shape, count)
 
     def words(self, count: int) -> Words:

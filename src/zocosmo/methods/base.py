@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from functools import cache, cached_property, partial
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -119,7 +119,8 @@ class Draw:
 
     def parts(self) -> dict[str, Any]:
         """The fields by name; what is cached beside them is left out."""
-        return {each.name: vars(self)[each.name] for each in fields(self)}
+        own, kind = vars(self), cast(Any, type(self))
+        return {name: own[name] for name in _names(kind)}
 
     def pick(self, change: Callable[[Values], Values], key: Key | None = None) -> Self:
         """This draw with `change` applied to all arrays."""
@@ -153,6 +154,12 @@ class Draw:
     def with_past(self, earlier: "Callable[[int], Draw]") -> "Draw":
         """This draw with access to earlier rounds, for methods that replay them."""
         return self
+
+
+@cache
+def _names(kind: type[Draw]) -> tuple[str, ...]:
+    """The fields of a kind of draw."""
+    return tuple(each.name for each in fields(kind))
 
 
 def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values], key: Key | None) -> Any:

@@ -55,7 +55,7 @@ class Cosmo(Corrected):
         ids = tape[..., None], np.asarray(t)[..., None]  # the same for all nodes
         support = RULES[self.rule](*ids, d=world.d, q=self.q)
         first, more = self.sign_vectors(support.q, *ids)
-        return Draw(Direction(support.index, world.d, first), more=more)
+        return Draw(Direction.unchecked(support.index, world.d, first), more=more)
 
     def step(self, t: int, state: State, draw: Draw, channel: Channel) -> Step:
         x, m, c, u = state.x, state.m, self.correction_of(state), draw.u  # line 3: S_t and signs

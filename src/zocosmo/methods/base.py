@@ -119,8 +119,7 @@ class Draw:
 
     def parts(self) -> dict[str, Any]:
         """The fields by name; what is cached beside them is left out."""
-        own, kind = vars(self), cast(Any, type(self))
-        return {name: own[name] for name in _names(kind)}
+        return {name: vars(self)[name] for name in _names(cast(Any, type(self)))}
 
     def pick(self, change: Callable[[Values], Values], key: Key | None = None) -> Self:
         """This draw with `change` applied to all arrays."""

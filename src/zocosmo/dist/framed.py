@@ -63,7 +63,6 @@ class FramedChannel(Channel):
         session: bytes,
         tape: Tape | None = None,
         key: bytes | None = None,
-        connect: bool = True,
         repair: bool = False,
         ids: Index | None = None,
     ) -> None:
@@ -75,7 +74,6 @@ class FramedChannel(Channel):
         self.value: ValueType = self.wire.crosses_as(self.dtype)
         self.crossed: dict[Link, int] = {}  # bytes sent to other processes
         self.messages = 0  # sent to other processes
-        self._key = key
         self._host: list[int] = place.host.tolist()
         self._lengths: dict[tuple[int, int], int] = {}  # of frames, by number and type of values
         self._at = {int(node): row for row, node in enumerate(self.nodes)}
@@ -86,16 +84,11 @@ class FramedChannel(Channel):
         self._lean = links.lean
         if key is not None:
             self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
-        links.open(place.edges, connect=connect)
-        for peer in links.peers() if connect else ():
-            self.renew(peer)
-
-    def renew(self, peer: int) -> None:
-        """Count anew on a new connection to a peer, with new seals."""
-        line = self._lines[peer] = Line(self.session)
-        if self._key is not None:
-            salts = self.links.salts[peer]
-            line.closing, line.opening = Seal.pair(self._key, self.session, self.rank, peer, *salts)
+        links.open(place.edges)
+        for peer in links.peers():
+            line = self._lines[peer] = Line(session)
+            if key is not None:
+                line.closing, line.opening = Seal.pair(key, session, self.rank, peer, *links.salts[peer])
 
     def begin(self, t: int) -> None:
         """Round t begins. Rounds ascend: a seal may use no number twice."""

@@ -16,7 +16,7 @@ class Carrying(Protocol):
         """By peer: ours and theirs, new with each connection."""
         ...
 
-    def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
+    def open(self, edges: Iterable[Pair]) -> None:
         """Connect this process to its peers among these pairs."""
         ...
 

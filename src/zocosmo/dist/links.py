@@ -86,7 +86,6 @@ class Links:
         if backend == "nccl":
             self.device = torch.device("cuda", torch.cuda.current_device())
         self._groups: dict[int, tuple[Any, int]] = {}  # by peer: the group of two, the peer's rank in it
-        self.is_final = True  # whether a lost peer ends the job
         self.salts: dict[int, tuple[bytes, bytes]] = {}  # by peer: ours and theirs, new with each connection
         self._colour: dict[Pair, int] = {}
         self._inboxes: dict[tuple[int, int], Inbox] = {}  # by peer and length
@@ -109,11 +108,9 @@ class Links:
         """The peer that this process waits for now, −1 if none, and since when; for other threads."""
         return self._waiting.peer, self._waiting.since
 
-    def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
+    def open(self, edges: Iterable[Pair]) -> None:
         """Connect this process to its peers among these pairs; existing connections are kept."""
         self._colour = edge_colours(edges)
-        if not connect:
-            return
         for peer in self.in_order(self.peers()):
             if peer not in self._groups:
                 self.connect(peer)
@@ -127,29 +124,21 @@ class Links:
         rank = self.job.rank
         return sorted(peers, key=lambda peer: self._colour[min(rank, peer), max(rank, peer)])
 
-    def connect(self, peer: int, generation: str = "0") -> None:
-        """A new group of two with a peer, which must call this too."""
+    def connect(self, peer: int) -> None:
+        """A group of two with a peer, which must call this too."""
         low, high = min(self.job.rank, peer), max(self.job.rank, peer)
-        store = c10d.PrefixStore(f"link/{low}-{high}/{generation}", self.job.store)
-        self.drop(peer)
-        within = self.job.join_within if generation == "0" else self.deadline.seconds
+        store = c10d.PrefixStore(f"link/{low}-{high}", self.job.store)
         since = time.monotonic()
         self._waiting.peer, self._waiting.round, self._waiting.since = peer, -1, since
         try:
             store.set(f"salt/{self.job.rank}", mine := fresh_salt())
-            group = self._group(store, int(self.job.rank == high), within)
+            group = self._group(store, int(self.job.rank == high))
             self.salts[peer] = mine, store.get(f"salt/{peer}")
         except (RuntimeError, ValueError) as error:
             raise self.lost(peer, None, time.monotonic() - since, error) from error
         finally:
             self._waiting.peer = -1
         self._groups[peer] = group, peer if self.backend == "mpi" else int(peer == high)
-
-    def drop(self, peer: int) -> None:
-        """Forget the connection to a peer."""
-        self._groups.pop(peer, None)
-        self._inboxes = {key: kept for key, kept in self._inboxes.items() if key[0] != peer}
-        self._outgoing = {key: kept for key, kept in self._outgoing.items() if key[0] != peer}
 
     def exchange(
         self, make: Callable[[], Mapping[int, Sequence[bytes]]], sizes: Mapping[int, int], t: int
@@ -281,7 +270,7 @@ class Links:
         text = f"rank {peer} {how} {when}, after {elapsed:.1f} s (deadline {self.deadline.seconds:.1f} s)"
         if self.backend != "gloo":
             text += f": {str(error).splitlines()[0][:120]}"  # NCCL reports its own reasons
-        first = self.job.tell(why=text) if self.is_final else None
+        first = self.job.tell(why=text)
         if first is not None and first["rank"] != self.job.rank:
             text += f"; the first to end was rank {first['rank']}: {first['why']}"
         return PeerLost(text, rank=peer, t=t, waited=elapsed)
@@ -292,8 +281,8 @@ class Links:
         self._inboxes.clear()
         self._outgoing.clear()
 
-    def _group(self, store: Any, place: int, within: float) -> Any:
-        timeout = timedelta(seconds=within)
+    def _group(self, store: Any, place: int) -> Any:
+        timeout = timedelta(seconds=self.job.join_within)
         if self.backend == "mpi":
             if not c10d.is_initialized():
                 c10d.init_process_group("mpi")

@@ -10,7 +10,7 @@ from zocosmo.experiments.unfinished import by_trial
 from zocosmo.log import logs_in
 from zocosmo.trace import FOLDER
 from zocosmo.watch.curve import Curve, Labels
-from zocosmo.watch.source import FINISHED, RUNNING, Facts
+from zocosmo.watch.source import FINISHED, Facts
 from zocosmo.watch.stored import log_curves
 from zocosmo.watch.traced import Traced
 
@@ -103,8 +103,6 @@ class Study(Traced):
         if self._log is None and not self._followed:
             text = "no trace: started by an earlier version, or from Python"
         facts = self._facts(state, text, total or None, done)
-        if self._ranks and not self.curves and state == RUNNING:
-            facts["note"] = "on_lost_peer idle measures at the end"
         return {**facts, "trials": max(facts["trials"], len(self.about.get("trials") or []))}
 
     def _done_by_ranks(self) -> float:
@@ -135,9 +133,9 @@ class Study(Traced):
                 state = "gone"
             elif followed is not None and time.time() - line["at"] > SILENT + SHARE * followed.last:
                 state = "silent"
-            names = ("rank", "nodes", "round", "waited", "messages", "bytes", "idled", "waited_for")
+            names = ("rank", "nodes", "round", "waited", "messages", "bytes", "waited_for")
             facts = {name: line.get(name) for name in names}
-            if state in ("waits", "idles"):
+            if state == "waits":
                 facts["for"] = line.get("for")
             seconds = 0.0 if followed is None else followed.last
             found.append({**facts, "state": state, "seconds": round(seconds, 2)})

@@ -85,13 +85,14 @@ class Support:
         """Res_S x = (x[s_1], …, x[s_q])   [eq:public_support_lift]"""
         if not isinstance(x, np.ndarray):
             return x.restrict(self)
-        self._check_last("a state", x, self.d)
-        if self.index.ndim == 1:
-            if self.q == self.d:
+        index, d = self.index, self.d
+        self._check_last("a state", x, d)
+        if index.ndim == 1:
+            if index.size == d:
                 return x.copy()
-            if x.size == self.d and x.flags.c_contiguous:  # one row: much faster without axes
-                return x.reshape(-1).take(self.index).reshape(*x.shape[:-1], -1)
-            return np.take(x, self.index, axis=-1)
+            if x.size == d and x.flags.c_contiguous:  # one row: much faster without axes
+                return x.take(index).reshape(*x.shape[:-1], -1)
+            return np.take(x, index, axis=-1)
         flat = self.places(x)
         if flat is not None:
             return x.reshape(-1).take(flat)
@@ -113,8 +114,9 @@ class Support:
             out = np.broadcast_to(x, (*lead, self.d)).copy()
         elif out is not x:
             out[...] = x
-        if self.index.ndim == 1 and out.size == self.d and values.size == self.q and out.flags.c_contiguous:
-            out.reshape(-1)[slice(None) if self.q == self.d else self.index] = values.reshape(-1)
+        index, d = self.index, self.d
+        if index.ndim == 1 and out.size == d and values.size == index.size and out.flags.c_contiguous:
+            out.reshape(-1)[slice(None) if index.size == d else index] = values.reshape(-1)
         elif self.index.ndim == 1:
             out[..., slice(None) if self.q == self.d else self.index] = values
         elif (flat := self.places(out)) is not None:

@@ -175,7 +175,8 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
     links = Links(job, quiet=True)
     support = draw_support(Tape(0), 0, d=d, q=q)
     x = np.random.default_rng(job.rank).standard_normal((1, d), np.float32)
-    values = support.restrict(x)
+    values, partners = support.restrict(x), np.array([1 - job.rank])
+    letters = Letters(values)
     size = 4 * q + FRAME_BITS.total // 8
 
     def channel(codec: str = "values", key: bytes | None = None) -> TorchChannel:
@@ -183,10 +184,10 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
         return TorchChannel(Place(path(2), 2), links, codec=codec, key=key, **about)
 
     def swap(channel: TorchChannel) -> Callable[[], Any]:
-        return in_rounds(channel, lambda: channel.swap(Letters(values), 1 - channel.nodes, support))
+        return in_rounds(channel, lambda: channel.swap(letters, partners, support))
 
     def mix() -> Any:
-        return support.put(x, plain.mix_pairs(support.restrict(x), 1 - plain.nodes, support), out=x)
+        return support.put(x, plain.mix_pairs(support.restrict(x), partners, support), out=x)
 
     plain, sealed, indexed = channel(), channel(key=KEY), channel("indexed")
     raw = exchange(bare_group(job, "exchange"), job, size)

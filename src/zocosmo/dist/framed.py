@@ -16,9 +16,11 @@ from zocosmo.core.tape import Tape
 from zocosmo.core.values import F64, ValueType
 from zocosmo.dist.interface import Carrying
 from zocosmo.dist.line import Line
+from zocosmo.dist.pairs import Pair
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
 from zocosmo.errors import InputError, NonFiniteMessage, PeerLost, SupportMismatch
+from zocosmo.traffic import MessageKind
 
 ABSENT = "it did not come"  # why a message is missed
 
@@ -81,7 +83,6 @@ class FramedChannel(Channel):
         self._plain: dict[tuple[int, int, int, str, int], PlainFrames | None] = {}
         self._within = d  # what the coordinates of messages are chosen from
         self._hop = place.hop(self.rank)
-        self._lean = links.lean
         if key is not None:
             self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
         links.open(place.edges)
@@ -89,6 +90,11 @@ class FramedChannel(Channel):
             line = self._lines[peer] = Line(session)
             if key is not None:
                 line.closing, line.opening = Seal.pair(key, session, self.rank, peer, *links.salts[peer])
+        self._lean = links.lean if len(nodes) == 1 else None
+        as_is = self.repairs is None and self.wire.sends_as_is(self.dtype)
+        self._is_direct = as_is and self._lean is not None  # pairs mix what crosses, as it is
+        self._pairs: dict[tuple[int, int], Pair | None] = {}  # by node and number of values
+        self._other_pairs: dict[int, dict[tuple[int, int], Pair | None]] = {}  # the same, by type of values
 
     def begin(self, t: int) -> None:
         """Round t begins. Rounds ascend: a seal may use no number twice."""
@@ -195,18 +201,47 @@ class FramedChannel(Channel):
             self._plain[key] = made
         return self._plain[key] if sequence < MOST_IN_A_ROUND else None
 
+    def _pair(self, j: int, size: int) -> Pair | None:
+        """How the one node here swaps values with node j; None where that takes other steps."""
+        try:
+            pair = self._pairs[j, size]
+        except KeyError:
+            pair = self._pairs[j, size] = self._make_pair(j, size)
+        return pair if pair is None or pair.line.sent < MOST_IN_A_ROUND else None
+
+    def _make_pair(self, j: int, size: int) -> Pair | None:
+        (i,), value = self._at, self.value
+        ours, theirs = (self._plainly(node, size, value, 0) for node in (i, j))
+        if i == j or self._lean is None or ours is None or theirs is None:
+            return None
+        peer, length = self._host[j], self._frame_bytes(size, value)
+        swap, tally = self._lean.swap_with(peer, length), self.traffic.tally(MessageKind(size), (i, j))
+        return Pair(swap, self._lines[peer], (ours, theirs), value, tally)
+
+    def _trade(self, pair: Pair, values: Values) -> Values:
+        """Values to a pair's other node, and those that come back, with their bytes counted."""
+        i, j = pair.link
+        self.crossed[i, j] = self.crossed.get((i, j), 0) + pair.length
+        self.messages += 1
+        theirs = pair.trade(values, self.t)
+        if theirs is None:  # which error it is
+            awaited = Awaited((j, i), j, values.shape[-1])
+            return self._accept(pair.came.whole, awaited, self._host[j], self.value).values
+        return theirs
+
     def _header(self, origin: int, size: int, sequence: int, value: ValueType) -> Header:
         return Header(self._layout(size, value), value, self.t, origin, size, sequence)
 
     @contextmanager
     def _sending(self, value: ValueType) -> Iterator[None]:
         """Messages have values of this type, which need not be coordinates: there may be more than d."""
-        kept = self.value, self.codec, self._within, self._lengths
+        kept = self.value, self.codec, self._within, self._lengths, self._pairs
         self.value, self.codec, self._within, self._lengths = value, "values", MAX_D, {}
+        self._pairs = self._other_pairs.setdefault(value.wire_id, {})
         try:
             yield
         finally:
-            self.value, self.codec, self._within, self._lengths = kept
+            self.value, self.codec, self._within, self._lengths, self._pairs = kept
 
     def _layout(self, size: int, value: ValueType) -> Codec:
         if value is not self.value:  # the second part of a wide message

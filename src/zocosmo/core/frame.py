@@ -64,7 +64,7 @@ class Sealing(Protocol):
     """Closes messages on one directed link and opens them at its other end; `head` is bound to the seal."""
 
     def close(self, body: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
-    def open(self, data: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
+    def open(self, data: bytes | memoryview, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
 
 
 def frame(header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None) -> bytes:
@@ -194,10 +194,10 @@ class PlainFrames:
             return None
         if seal is None and held.values is not None:
             return held.values
-        return self._opened(bytes(held.bytes), head, round_, sequence, seal)
+        return self._opened(held.bytes, head, round_, sequence, seal)
 
     def _opened(
-        self, body: bytes, head: bytes, round_: int, sequence: int, seal: Sealing | None
+        self, body: bytes | memoryview, head: bytes, round_: int, sequence: int, seal: Sealing | None
     ) -> NDArray[Any] | None:
         if seal is not None:
             body = seal.open(body, round=round_, sequence=sequence, sender=self.sender, head=head)

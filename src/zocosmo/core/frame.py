@@ -36,6 +36,8 @@ from zocosmo.errors import (
     check_whole,
 )
 
+Bytes = bytes | memoryview
+
 FRAME_VERSION = 2
 FRAME_BITS = Bits(framing=8 * 32)
 
@@ -64,7 +66,7 @@ class Sealing(Protocol):
     """Closes messages on one directed link and opens them at its other end; `head` is bound to the seal."""
 
     def close(self, body: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
-    def open(self, data: bytes | memoryview, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
+    def open(self, data: Bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
 
 
 def frame(header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None) -> bytes:
@@ -173,8 +175,8 @@ class PlainFrames:
         self, into: FrameBuffer, values: NDArray[Any], round_: int, sequence: int, seal: Sealing | None
     ) -> None:
         """`write` in place: values go to the buffer without a copy in between, if they cross as they are."""
-        head = self._head[seal is not None] + _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
-        head += self._tag
+        numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
+        head = self._head[seal is not None] + numbers + self._tag
         if seal is None and into.values is not None and values.dtype == self._dtype:
             into.values[:] = values
         else:
@@ -188,8 +190,8 @@ class PlainFrames:
         self, held: FrameBuffer, round_: int, sequence: int, seal: Sealing | None
     ) -> NDArray[Any] | None:
         """`read` in place: values that cross as they are stay in the buffer, which must not change."""
-        head = self._head[seal is not None] + _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
-        head += self._tag
+        numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
+        head = self._head[seal is not None] + numbers + self._tag
         if held.head != head + _CHECKSUM.pack(extend(value(head), held.body)):
             return None
         if seal is None and held.values is not None:
@@ -197,7 +199,7 @@ class PlainFrames:
         return self._opened(held.bytes, head, round_, sequence, seal)
 
     def _opened(
-        self, body: bytes | memoryview, head: bytes, round_: int, sequence: int, seal: Sealing | None
+        self, body: Bytes, head: bytes, round_: int, sequence: int, seal: Sealing | None
     ) -> NDArray[Any] | None:
         if seal is not None:
             body = seal.open(body, round=round_, sequence=sequence, sender=self.sender, head=head)

@@ -1,5 +1,6 @@
 """Frames between processes: how messages of a channel become bytes and are accepted, and what is measured."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -74,7 +75,7 @@ class FramedChannel(Channel):
         about: dict[str, Any] = {"wire": wire, "codecs": [codec], "dtype": dtype, "tape": tape}
         super().__init__([place.graph], d=d, nodes=nodes, repair=repair, ids=ids, **about)
         self.value: ValueType = self.wire.crosses_as(self.dtype)
-        self.crossed: dict[Link, int] = {}  # bytes sent to other processes
+        self.crossed: defaultdict[Link, int] = defaultdict(int)  # bytes sent to other processes
         self.messages = 0  # sent to other processes
         self._host: list[int] = place.host.tolist()
         self._lengths: dict[tuple[int, int], int] = {}  # of frames, by number and type of values
@@ -161,7 +162,7 @@ class FramedChannel(Channel):
             line.sent += 1
         else:
             head, body = line.frame(self._header(origin, size, line.sent, value), message, self._within)
-        self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
+        self.crossed[link] += len(head) + len(body)
         self.messages += 1
         return head, body
 
@@ -220,11 +221,11 @@ class FramedChannel(Channel):
 
     def _trade(self, pair: Pair, values: Values) -> Values:
         """Values to a pair's other node, and those that come back, with their bytes counted."""
-        i, j = pair.link
-        self.crossed[i, j] = self.crossed.get((i, j), 0) + pair.length
+        self.crossed[pair.link] += pair.length
         self.messages += 1
         theirs = pair.trade(values, self.t)
         if theirs is None:  # which error it is
+            i, j = pair.link
             awaited = Awaited((j, i), j, values.shape[-1])
             return self._accept(pair.came.whole, awaited, self._host[j], self.value).values
         return theirs

@@ -4,7 +4,6 @@ A connection is a process group of two, so sockets exist only along edges, and o
 others intact. Exchanges go through the peers in the order of an edge colouring (`graphs.colouring`).
 """
 
-import contextlib
 import threading
 import time
 from collections import defaultdict
@@ -336,9 +335,11 @@ class GlooSwap:
             sent = self._group.send(self._sent, place, size)
             inbox.work.wait(deadline.whole)
             elapsed = time.monotonic() - since
-            inbox.turn, inbox.work = 1 - came, None
-            with contextlib.suppress(RuntimeError):  # a peer that has ended is an error once it is needed
+            inbox.turn = 1 - came
+            try:
                 inbox.work = self._group.recv(self._received[1 - came], place, size)
+            except RuntimeError:  # a peer that has ended is an error once it is needed
+                inbox.work = None
             sent.wait(deadline.whole if elapsed < 0.001 * deadline.seconds else links._time_left(since))
         except RuntimeError as error:
             raise links.lost(peer, t, time.monotonic() - since, error) from error

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy import isfinite
 from numpy.typing import NDArray
 
 from zocosmo.core.frame import FrameBuffer, PlainFrames
@@ -46,7 +47,7 @@ class Pair:
         theirs = self._theirs.take(came, t, line.received, line.opening)
         if theirs is None:
             return None
-        np.isfinite(theirs, self._is_finite)
+        isfinite(theirs, self._is_finite)
         if 0 in self._finite:
             return None
         line.received += 1

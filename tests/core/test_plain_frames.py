@@ -47,7 +47,7 @@ def test_frames_written_in_place_have_the_same_bytes_and_come_back(name, seal):
     """The buffer is used again and again: nothing of an earlier frame is left."""
     value, plain = VALUE_TYPES[name], PlainFrames(CODECS["values"], VALUE_TYPES[name], 7, 5, SESSION)
     memory = np.full(32 + plain.length + 4 * (seal is not None), 255, np.uint8)
-    buffer = FrameBuffer(memory, value)
+    buffer = FrameBuffer(memory, value, 5)
     for t, sequence in ((0, 0), (3, 1), (2**64 - 1, 2**24 - 1)):
         values = value.round(np.linspace(-3, t % 7, 5))
         plain.fill(buffer, values[None], t, sequence, seal)
@@ -60,7 +60,7 @@ def test_frames_written_in_place_have_the_same_bytes_and_come_back(name, seal):
 def test_every_flipped_bit_of_a_frame_in_place_is_seen():
     value, plain = VALUE_TYPES["f32"], PlainFrames(CODECS["values"], VALUE_TYPES["f32"], 7, 5, SESSION)
     memory = np.zeros(52, np.uint8)
-    buffer = FrameBuffer(memory, value)
+    buffer = FrameBuffer(memory, value, 5)
     plain.fill(buffer, np.arange(5, dtype=np.float32), 4, 0, None)
     for at in range(8 * len(memory)):
         memory[at // 8] ^= 1 << at % 8
@@ -72,7 +72,7 @@ def test_every_flipped_bit_of_a_frame_in_place_is_seen():
 def test_values_of_another_type_are_not_written():
     plain, buffer = PlainFrames(CODECS["values"], VALUE_TYPES["f32"], 7, 5, SESSION), np.zeros(52, np.uint8)
     with pytest.raises(InputError, match="f32 messages carry float32 values, got float64"):
-        plain.fill(FrameBuffer(buffer, VALUE_TYPES["f32"]), np.zeros(5), 4, 0, None)
+        plain.fill(FrameBuffer(buffer, VALUE_TYPES["f32"], 5), np.zeros(5), 4, 0, None)
 
 
 def test_what_is_read_is_what_unframe_reads():

@@ -65,7 +65,7 @@ class Header(NamedTuple):
 class Sealing(Protocol):
     """Closes messages on one directed link and opens them at its other end; `head` is bound to the seal."""
 
-    def close(self, body: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
+    def close(self, body: Bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
     def open(self, data: Bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
 
 
@@ -120,16 +120,16 @@ def unframe(
 
 
 class FrameBuffer:
-    """Memory of one frame whose message is values alone: header and body, and the body as values."""
+    """Memory of one frame whose message is values alone: header and body, and the values in it, unsealed."""
 
     __slots__ = ("body", "bytes", "head", "values", "whole")
 
-    def __init__(self, memory: NDArray[np.uint8], value_type: ValueType) -> None:
+    def __init__(self, memory: NDArray[np.uint8], value_type: ValueType, size: int) -> None:
         self.whole = memoryview(memory)  # type: ignore[arg-type]
         self.head, self.bytes = self.whole[:_HEAD_BYTES], self.whole[_HEAD_BYTES:]
         self.body = memory[_HEAD_BYTES:]
-        fits = value_type.as_is and self.body.size % value_type.dtype.itemsize == 0
-        self.values: NDArray[Any] | None = self.body.view(value_type.wire_dtype) if fits else None
+        values = self.body[: size * value_type.bits // 8]
+        self.values: NDArray[Any] | None = values.view(value_type.wire_dtype) if value_type.as_is else None
 
 
 class PlainFrames:
@@ -177,13 +177,13 @@ class PlainFrames:
         """`write` in place: values go to the buffer without a copy in between, if they cross as they are."""
         numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
         head = self._head[seal is not None] + numbers + self._tag
-        if seal is None and into.values is not None and values.dtype == self._dtype:
+        if into.values is not None and values.dtype == self._dtype:
             into.values[:] = values
         else:
-            body = self._value.pack(values)
-            if seal is not None:
-                body = seal.close(body, round=round_, sequence=sequence, sender=self.sender, head=head)
-            into.bytes[:] = body
+            into.bytes[: self.length] = self._value.pack(values)
+        if seal is not None:
+            body = into.bytes[: self.length]
+            into.bytes[:] = seal.close(body, round=round_, sequence=sequence, sender=self.sender, head=head)
         into.head[:] = head + _CHECKSUM.pack(extend(value(head), into.body))
 
     def take(

@@ -29,8 +29,8 @@ class Pair:
         self._swap, self.line, self.tally = swap, line, tally
         self._ours, self._theirs = ours, theirs = frames
         self.link, self.length = (ours.sender, theirs.sender), len(swap.out)
-        self._out = FrameBuffer(swap.out, value)
-        self._frames = tuple(FrameBuffer(each, value) for each in swap.ins)
+        self._out = FrameBuffer(swap.out, value, ours.size)
+        self._frames = tuple(FrameBuffer(each, value, ours.size) for each in swap.ins)
         self._finite = bytearray(ours.size)  # a byte for each value: 1 if it is finite
         self._is_finite: NDArray[np.bool_] = np.frombuffer(self._finite, np.bool_)
         self.came = self._frames[0]  # what came last

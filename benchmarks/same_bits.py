@@ -93,7 +93,6 @@ GUARD, ALONE = {"grow": 0.01, "by": 0.5}, [graph("complete", 1)]
 CLIP, FULL, BALANCED = {"clip": 0.9}, {"coordinates": "full"}, {"q": 5, "rule": "balanced"}
 FIVE = {"graphs": [graph("ring", 5)], "seeds": [1], "rounds": 12, "words": "launch CONFIG --nodes 2"}
 SEALED = {**FIVE, "words": "launch CONFIG --nodes 2 --key-file key", "dtype": "float32", "wire": "bf16"}
-IDLE = {**FIVE, "words": "launch CONFIG", "graphs": [graph("ring", 2)], "on_lost_peer": "idle"}
 AWK = "awk '{s += ($1-{node})^2} END {printf \"%.17g\\n\", s}' {file}"
 COMMAND = {"kind": "command", "d": 4, "start": 0.5, "workers": 2, "run": AWK}
 FINETUNE = "finetune --model ./tiny --q 16 --eta 0.05 --mu 0.01 --rounds 8 --every 4 --batch 2 --device cpu"
@@ -134,7 +133,6 @@ STUDIES: dict[str, Study] = {
     "python-memory-resumed": study(use("cosmo"), use("rand_k"), **DRIFT),
     "launched": study(*PEERS, **FIVE),
     "launched-sealed": study(*PAIRS, use("cosmo", codec="delta"), **SEALED),
-    "launched-idle": study(use("edge_local"), **IDLE),
     "llm-fused": llm(use("edge_local", q=40, eta=20.0), problem=CLIP, guard=GUARD),
     "llm-one-by-one": llm(*OURS, use("subzero"), problem={**CLIP, "queries": "one_by_one"}, seeds=[1, 2]),
     "llm-bfloat16": llm(use("edge_local", q=40), problem={"dtype": "bfloat16", "split": "iid"}, wire="bf16"),

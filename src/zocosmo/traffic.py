@@ -31,6 +31,15 @@ class MessageKind(NamedTuple):
     rest: ValueType | None = None  # of the values, in the second part of a wide message
 
 
+class Tally:
+    """Messages of one kind over one link, counted by whoever sends them."""
+
+    __slots__ = ("messages",)
+
+    def __init__(self) -> None:
+        self.messages = 0
+
+
 class Traffic:
     """Messages sent since the last settlement, by kind, over the graphs of many runs.
 
@@ -49,6 +58,7 @@ class Traffic:
         self._paired: dict[MessageKind, list[Partners]] = {}
         self._counted: dict[MessageKind, Index] = {}
         self._by_route: dict[Route, Index] = {}
+        self._tallies: list[tuple[MessageKind, int, Tally]] = []  # with the place of the link
 
     def routed(self, kind: MessageKind, over: Route = "links") -> None:
         """One message from every node: over its links, relayed over a tree, summed there, or flooded."""
@@ -67,6 +77,12 @@ class Traffic:
         if len(waiting) == MOST_WAITING:
             self._add(kind, self._count(np.stack(waiting)))
             waiting.clear()
+
+    def tally(self, kind: MessageKind, link: Link) -> Tally:
+        """A count of messages over one link, for a node that sends many alike."""
+        (place,) = np.flatnonzero((self.links == link).all(axis=-1)).tolist()
+        self._tallies.append((kind, place, Tally()))
+        return self._tallies[-1][-1]
 
     def from_some(self, kind: MessageKind, senders: NDArray[np.bool_]) -> None:
         """One message over every link that leaves one of these nodes, (runs, nodes here)."""
@@ -90,6 +106,11 @@ class Traffic:
             if partners:
                 yield kind, self._count(np.stack(partners))
         yield from self._counted.items()
+        for kind, place, tally in self._tallies:
+            if tally.messages:
+                counts = np.zeros((len(self.graphs), len(self.links)), np.int64)
+                counts[:, place], tally.messages = tally.messages, 0
+                yield kind, counts
         self._routed, self._paired, self._counted = Counter(), {}, {}
 
     def _add(self, kind: MessageKind, counts: Index) -> None:

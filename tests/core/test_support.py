@@ -263,3 +263,18 @@ def test_places_follow_the_index_and_the_shape_of_the_state():
     for v, state in ((u, x), (u, y), (other, x), (u.pick(lambda rows: rows[1:]), x[1:])):
         rows = np.broadcast_to(v.index, (*state.shape[:-1], 4))
         assert np.array_equal(v.restrict(state), np.take_along_axis(state, rows, axis=-1))
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["contiguous", "strided"])
+@pytest.mark.parametrize("lead", [(), (1,), (1, 1), (2,)])
+def test_every_shape_of_a_state_is_read_and_written_alike(lead, step):
+    """One node, as in a process, or several: the same entries as by hand."""
+    support, x = Support(np.array([1, 4, 6]), 8), np.arange(8.0 * 4 * step).reshape(-1, 8)[::step]
+    x = x[0] if lead == () else x[: lead[0]].reshape(*lead, 8)
+    values = -1.0 - np.arange(3.0 * np.prod(lead, dtype=int)).reshape(*lead, 3)
+    expected = x.copy()
+    expected[..., [1, 4, 6]] = values
+    assert support.restrict(x).tolist() == x[..., [1, 4, 6]].tolist()
+    assert support.put(x, values).tolist() == expected.tolist()
+    assert support.put(x, values, out=x) is x
+    assert x.tolist() == expected.tolist()

@@ -71,8 +71,8 @@ def count_bytes():
     """Have every group made from now on count what it sends."""
     connect = Links.connect
 
-    def connect_and_count(self, peer, generation="0"):
-        connect(self, peer, generation)
+    def connect_and_count(self, peer):
+        connect(self, peer)
         group, place = self._groups[peer]
         self._groups[peer] = CountingGroup(group, peer), place
 

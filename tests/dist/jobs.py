@@ -112,7 +112,6 @@ def checkpoints(config, out, rank):
         {
             "engine": "dist",
             "sealed": False,
-            "on_lost_peer": "stop",
             **make_header(plan.config, plan.fingerprint),
         }
     )

@@ -74,6 +74,11 @@ def test_times_are_of_one_message_and_in_microseconds(monkeypatch):
     assert [row["median_us"] for row in rows([each], found)] == [250_000.0]
 
 
+def test_the_fastest_trial_stands_beside_the_median():
+    (row,) = rows([timed("a", [])], {"a": [4e-6, 1e-6, 9e-6]})
+    assert (row["fastest_us"], row["median_us"]) == (1.0, 4.0)
+
+
 @pytest.mark.parametrize("name", ["trials", "repeats"])
 def test_nothing_cannot_be_timed(name):
     with pytest.raises(InputError, match=f"--{name} must be 1 or more, got 0"):

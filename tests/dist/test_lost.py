@@ -8,6 +8,7 @@ import time
 import pytest
 
 from dist.jobs import BOTH, Disturbed, newest, wait_for, write_config
+from zocosmo.experiments.plan import load_plan
 
 PATH = {"kind": "path", "n": 3}
 LINE = (
@@ -73,3 +74,30 @@ def test_a_query_that_raises_is_what_the_other_ranks_give_as_the_reason(tmp_path
         assert "the rig of node 2 is on fire" in why
         for line in ended_lines(job, [2, 2]):
             assert line.endswith(f"; the first to end was rank 2: {why}\n")
+
+
+@pytest.mark.parametrize("command", ["run", "launch"])
+def test_a_config_that_asks_for_idle_peers_is_told_what_to_use(tmp_path, call_main, command):
+    config = write_config(tmp_path, PATH, on_lost_peer="idle")
+    code, _, said = call_main(command, str(config), "--out", str(tmp_path / "out"))
+    assert (code, said.count("\n")) == (2, 1)
+    assert re.search(r"config.yaml:\d+: on_lost_peer idle: .*use zocosmo host and zocosmo join", said)
+
+
+def test_the_option_of_idle_peers_is_told_what_to_use(tmp_path, call_main):
+    config = write_config(tmp_path, PATH)
+    code, _, said = call_main("launch", str(config), "--on-lost-peer", "idle")
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith("zocosmo: --on-lost-peer idle: ")
+    assert "use zocosmo host and zocosmo join" in said
+
+
+def test_what_stops_at_a_lost_peer_may_say_so(tmp_path):
+    """Configs of earlier versions name the default."""
+    plain, named = tmp_path / "plain", tmp_path / "named"
+    plain.mkdir(), named.mkdir()
+    plans = [
+        load_plan(write_config(plain, PATH)),
+        load_plan(write_config(named, PATH, on_lost_peer="stop")),
+    ]
+    assert plans[0].fingerprint == plans[1].fingerprint

@@ -2,15 +2,11 @@
 
 import signal
 
-import numpy as np
 import pytest
 
-from dist.jobs import BOTH, Disturbed, differences, newest, wait_for, write_config
+from dist.jobs import Disturbed, differences, newest, wait_for, write_config
 from dist.plans import ONE_EACH, QUADRATIC, case, config, graphs
 from dist.test_equal import compare
-from zocosmo.experiments.plan import load_plan
-from zocosmo.experiments.run import run_plan
-from zocosmo.log import read_log
 
 RAGGED = {**QUADRATIC, "d": 50, "subspace": {"size": 12}}  # 12 does not divide 50
 EVEN = {"kind": "logistic", "data": "digits", "batch": 8, "subspace": {"size": 26}}  # 26 divides 650
@@ -40,16 +36,3 @@ def test_a_job_that_was_killed_goes_on_to_the_simulators_bits(tmp_path):
         job.start(1)
         assert job.wait(120) == [0, 0], job.said()
     assert list(differences(written, out, tmp_path / "simulated")) == []
-
-
-@pytest.mark.slow
-def test_peers_that_would_go_on_alone_measure_x_too(tmp_path):
-    written = write_config(tmp_path, RING, methods=BOTH[1:], problem=RAGGED, on_lost_peer="idle")
-    out, columns = tmp_path / "out", ["objective", "local", "disagreement", "bits"]
-    with Disturbed(tmp_path, 2, written, "--out", out) as job:
-        job.start()
-        assert job.wait(120) == [0, 0], job.said()
-    simulated = run_plan(load_plan(written), tmp_path / "simulated", states=True)
-    assert read_log(out / "log.parquet").rows[columns].equals(simulated.rows[columns])
-    with np.load(out / "states.npz") as ours, np.load(tmp_path / "simulated/states.npz") as theirs:
-        assert ours["trial-0"].tobytes() == theirs["trial-0"].tobytes()

@@ -58,7 +58,7 @@ class Writer:
 def node_line(rank, t, **more):
     """What a process writes about itself."""
     about = {"rank": rank, "nodes": [rank], "trial": 0, "round": t, "state": "computes", "waited": 0.5}
-    return {**about, "waited_for": {}, "messages": t, "bytes": 96 * t, "idled": 0, **more}
+    return {**about, "waited_for": {}, "messages": t, "bytes": 96 * t, **more}
 
 
 def network(folder, world=4):

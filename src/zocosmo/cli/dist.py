@@ -11,7 +11,7 @@ import typer
 from zocosmo.cli.common import app, ended_by_signals, print_report, say
 from zocosmo.cli.options import JsonOption, ProcessOptions, argument, as_line, option, taking
 from zocosmo.cli.study import find_log, where
-from zocosmo.errors import check_known, check_whole
+from zocosmo.errors import check_whole
 from zocosmo.files import private_files
 
 if TYPE_CHECKING:
@@ -45,15 +45,13 @@ def launch(
     plan = options.plan()
     world = _world(plan, nodes)
     folder = options.folder(plan)
-    lost = options.on_lost_peer or plan.on_lost_peer
-    check_known("--on-lost-peer", lost, ("stop", "idle"))
     _check(options)
     done = None if options.replace else _finished(plan, folder, options)
     if done is not None:
         print(where(folder, done, options.suffix))
         return
     line = [sys.executable, "-m", "zocosmo.dist", *as_line(context, "nodes", "restarts")]
-    code = _launch(line, world, restarts, alone=lost == "idle")
+    code = _launch(line, world, restarts)
     if code and not isinstance(code, Refused) and (folder / "plan.json").exists():
         again = ["zocosmo", "launch", *as_line(context, "nodes", "resume", "replace"), "--nodes", str(world)]
         say(f"finished work is kept. Continue with: {shlex.join([*again, '--resume'])}")
@@ -102,13 +100,12 @@ def _finished(plan: "Plan", folder: Path, options: ProcessOptions) -> "Log | Non
         return done
 
 
-def _launch(line: list[str], world: int, restarts: int, *, alone: bool) -> int:
-    """Start all processes; with `alone`, one that fails is restarted by itself."""
+def _launch(line: list[str], world: int, restarts: int) -> int:
+    """Start all processes, and end them if this one is told to."""
     from zocosmo.dist.launch import launch as start
-    from zocosmo.dist.launch import launch_returning
 
     with ended_by_signals() as received:
-        code = (launch_returning if alone else start)(line, world, restarts=restarts)
+        code = start(line, world, restarts=restarts)
     return 128 + received[0] if received else code
 
 

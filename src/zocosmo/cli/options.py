@@ -87,10 +87,7 @@ class ProcessOptions(StudyOptions):
         None
     )
     backend: Annotated[str, option("gloo, nccl or mpi.")] = "gloo"
-    on_lost_peer: Annotated[
-        str | None,
-        option("stop, or idle: pairs with a lost peer pause. The config's if not given."),
-    ] = None
+    on_lost_peer: Annotated[str, option("Only stop, which is what happens.", hidden=True)] = "stop"
     seeds_from_rank_0: Annotated[bool, option("Take the seeds of rank 0.", "--seeds-from-rank-0")] = False
     states: Annotated[bool, option("Keep the last states in states.npz.")] = True
     seeds_file: Annotated[
@@ -99,6 +96,10 @@ class ProcessOptions(StudyOptions):
 
     def plan(self, seeds: Sequence[Seed] | None = None) -> "Plan":
         """The plan, with the seeds of the file if there is one; others may not read those of a sealed job."""
+        if self.on_lost_peer != "stop":
+            from zocosmo.experiments.losses import COME_AND_GO
+
+            raise InputError(f"--on-lost-peer {self.on_lost_peer}: {COME_AND_GO}")
         if seeds is None:
             self._check_secret()
             seeds = None if self.seeds_file is None else read_seeds(self.seeds_file)

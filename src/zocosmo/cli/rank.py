@@ -42,7 +42,6 @@ def run(options: ProcessOptions) -> None:
         deadline=options.deadline,
         key=key,
         backend=options.backend,
-        on_lost_peer=options.on_lost_peer or plan.on_lost_peer,
         suffix=options.suffix,
     )
     folder = options.folder(plan)
@@ -51,10 +50,8 @@ def run(options: ProcessOptions) -> None:
         return
     with progress(plan) as tick:
         log = run_ranks(plan, job, folder, chosen, tick)
-    if log is None:
-        return
-    living = f", {log.rows['living'].iloc[-1]} nodes living at the end" if "living" in log.rows else ""
-    print(where(folder, log, options.suffix) + living)
+    if log is not None:
+        print(where(folder, log, options.suffix))
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ impossible count, not the frame expected, broken seal, wrong length, and last th
 import struct
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from google_crc32c import extend, value
 from numpy.typing import NDArray
 
@@ -34,6 +35,8 @@ from zocosmo.errors import (
     TruncatedMessage,
     check_whole,
 )
+
+Bytes = bytes | memoryview
 
 FRAME_VERSION = 2
 FRAME_BITS = Bits(framing=8 * 32)
@@ -62,8 +65,8 @@ class Header(NamedTuple):
 class Sealing(Protocol):
     """Closes messages on one directed link and opens them at its other end; `head` is bound to the seal."""
 
-    def close(self, body: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
-    def open(self, data: bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
+    def close(self, body: Bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
+    def open(self, data: Bytes, *, round: int, sequence: int, sender: int, head: bytes) -> bytes: ...  # noqa: A002
 
 
 def frame(header: Header, message: Message, *, d: int, session: bytes, seal: Sealing | None = None) -> bytes:
@@ -116,19 +119,32 @@ def unframe(
     return header, header.codec.decode(body, d=d, q=header.size, value=header.value)
 
 
+class FrameBuffer:
+    """Memory of one frame whose message is values alone: header and body, and the values in it, unsealed."""
+
+    __slots__ = ("body", "bytes", "head", "values", "whole")
+
+    def __init__(self, memory: NDArray[np.uint8], value_type: ValueType, size: int) -> None:
+        self.whole = memoryview(memory)  # type: ignore[arg-type]
+        self.head, self.bytes = self.whole[:_HEAD_BYTES], self.whole[_HEAD_BYTES:]
+        self.body = memory[_HEAD_BYTES:]
+        values = self.body[: size * value_type.bits // 8]
+        self.values: NDArray[Any] | None = values.view(value_type.wire_dtype) if value_type.as_is else None
+
+
 class PlainFrames:
     """Frames of one sender, size and value type whose message is its values and nothing else.
 
-    The bytes are those of `frame_parts`, with all that stays the same written once. `read` knows the frame
-    that is expected; whatever else comes is for `unframe`, which says what it is.
+    The bytes are those of `frame_parts`, with all that stays the same written once. `read` and `take` know
+    the frame that is expected; whatever else comes is for `unframe`, which says what it is.
     """
 
-    __slots__ = ("_head", "_tag", "_value", "length", "sender", "size")
+    __slots__ = ("_dtype", "_head", "_tag", "_value", "length", "sender", "size")
 
     def __init__(self, codec: Codec, value_type: ValueType, sender: int, size: int, session: bytes) -> None:
         head = _pack(Header(codec, value_type, 0, sender, size), session, sealed=False)
         self._head = head[:3] + b"\0" + head[4:8], head[:3] + b"\1" + head[4:8]  # plain, and sealed
-        self._tag, self._value = head[24:28], value_type
+        self._tag, self._value, self._dtype = head[24:28], value_type, value_type.dtype
         self.sender, self.size, self.length = sender, size, size * value_type.bits // 8
 
     @staticmethod
@@ -153,6 +169,38 @@ class PlainFrames:
         head, body = self._head[seal is not None] + numbers + self._tag, bytes(data[_HEAD_BYTES:])  # a copy
         if data[:_HEAD_BYTES] != head + _CHECKSUM.pack(extend(value(head), body)):
             return None
+        return self._opened(body, head, round_, sequence, seal)
+
+    def fill(
+        self, into: FrameBuffer, values: NDArray[Any], round_: int, sequence: int, seal: Sealing | None
+    ) -> None:
+        """`write` in place: values go to the buffer without a copy in between, if they cross as they are."""
+        numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
+        head = self._head[seal is not None] + numbers + self._tag
+        if into.values is not None and values.dtype == self._dtype:
+            into.values[:] = values
+        else:
+            into.bytes[: self.length] = self._value.pack(values)
+        if seal is not None:
+            body = into.bytes[: self.length]
+            into.bytes[:] = seal.close(body, round=round_, sequence=sequence, sender=self.sender, head=head)
+        into.head[:] = head + _CHECKSUM.pack(extend(value(head), into.body))
+
+    def take(
+        self, held: FrameBuffer, round_: int, sequence: int, seal: Sealing | None
+    ) -> NDArray[Any] | None:
+        """`read` in place: values that cross as they are stay in the buffer, which must not change."""
+        numbers = _NUMBERS.pack(round_, self.size | sequence << _SIZE_BITS)
+        head = self._head[seal is not None] + numbers + self._tag
+        if held.head != head + _CHECKSUM.pack(extend(value(head), held.body)):
+            return None
+        if seal is None and held.values is not None:
+            return held.values
+        return self._opened(held.bytes, head, round_, sequence, seal)
+
+    def _opened(
+        self, body: Bytes, head: bytes, round_: int, sequence: int, seal: Sealing | None
+    ) -> NDArray[Any] | None:
         if seal is not None:
             body = seal.open(body, round=round_, sequence=sequence, sender=self.sender, head=head)
         return self._value.unpack(body, self.size) if len(body) == self.length else None

@@ -31,8 +31,10 @@ _CHECK_AT, _WIDE_AT, COUNT_AT = 8, 24, 25
 class Integers(ValueType):
     """Unsigned integers of a few bits, packed without gaps."""
 
+    as_is = False
+
     def pack(self, values: Values) -> bytes:
-        octets = self._checked(values).astype(self._wire_dtype).view(np.uint8)
+        octets = self._checked(values).astype(self.wire_dtype).view(np.uint8)
         octets = octets.reshape(-1, self.dtype.itemsize)
         return pack_flags(np.unpackbits(octets, axis=1, count=self.bits, bitorder="little").reshape(-1))
 
@@ -41,7 +43,7 @@ class Integers(ValueType):
         octets = np.packbits(flags.reshape(count, self.bits), axis=1, bitorder="little")
         whole = np.zeros((count, self.dtype.itemsize), np.uint8)
         whole[:, : octets.shape[1]] = octets
-        return whole.view(self._wire_dtype).reshape(-1).astype(self.dtype, copy=False)
+        return whole.view(self.wire_dtype).reshape(-1).astype(self.dtype, copy=False)
 
 
 class Modulo(Wire):

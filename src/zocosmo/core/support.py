@@ -99,13 +99,15 @@ class Support:
         """Res_S x = (x[s_1], …, x[s_q])   [eq:public_support_lift]"""
         if not isinstance(x, np.ndarray):
             return x.restrict(self)
-        self._check_last("a state", x, self.d)
-        if self.index.ndim == 1:
-            if self.q == self.d:
+        index, d, shape = self.index, self.d, x.shape
+        if shape[-1:] != (d,):
+            self._check_last("a state", x, d)
+        if index.ndim == 1:
+            if index.size == d:
                 return x.copy()
-            if x.size == self.d and x.flags.c_contiguous:  # one row: much faster without axes
-                return x.reshape(-1).take(self.index).reshape(*x.shape[:-1], -1)
-            return np.take(x, self.index, axis=-1)
+            if x.size == d and x.flags.c_contiguous:  # one row: much faster without axes
+                return x.take(index).reshape(shape[:-1] + index.shape)
+            return np.take(x, index, axis=-1)
         flat = self.places(x)
         if flat is not None:
             return x.reshape(-1).take(flat)
@@ -116,6 +118,9 @@ class Support:
         """(I − P) x + Lift_S values; with out=x the q entries are written in place."""
         if not isinstance(x, np.ndarray):
             return x.put(self, values)
+        if out is x and self._is_row(x, values):
+            x.reshape(-1)[self.index] = values.reshape(-1)
+            return x
         self._check_last("a state", x, self.d)
         self._check_last("values", values, self.q)
         if values.dtype != x.dtype and not np.can_cast(values.dtype, x.dtype, "same_kind"):
@@ -127,8 +132,9 @@ class Support:
             out = np.broadcast_to(x, (*lead, self.d)).copy()
         elif out is not x:
             out[...] = x
-        if self.index.ndim == 1 and out.size == self.d and values.size == self.q and out.flags.c_contiguous:
-            out.reshape(-1)[slice(None) if self.q == self.d else self.index] = values.reshape(-1)
+        index, d = self.index, self.d
+        if index.ndim == 1 and out.size == d and values.size == index.size and out.flags.c_contiguous:
+            out.reshape(-1)[slice(None) if index.size == d else index] = values.reshape(-1)
         elif self.index.ndim == 1:
             out[..., slice(None) if self.q == self.d else self.index] = values
         elif (flat := self.places(out)) is not None:
@@ -148,6 +154,12 @@ class Support:
         """Lift_S v = Σ_k v_k e_{s_k}: a d-vector, zero off the support   [eq:ordered_decode]"""
         lifted: Values = self.put(np.zeros(self.d, values.dtype), values)
         return lifted
+
+    def _is_row(self, x: Values, values: Values) -> bool:
+        """Whether x is one contiguous row of d and these are its q values, of its type, and not all of it."""
+        d, q = self.d, self.index.size
+        fits = x.shape[-1:] == (d,) and values.shape[-1:] == self.index.shape and x.dtype == values.dtype
+        return fits and x.size == d != q == values.size and x.flags.c_contiguous
 
     @staticmethod
     def _check_last(what: str, array: Values, size: int) -> None:

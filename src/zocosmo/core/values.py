@@ -6,7 +6,7 @@ so the receiver decodes exactly what was sent.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class ValueType:
     bits: int
     dtype: np.dtype[Any]
     scale_bits: int = 0  # of the number that scales a whole message, where there is one
+    as_is: ClassVar[bool] = True  # bytes on the wire are those in memory, little-endian
 
     @property
     def is_whole(self) -> bool:
@@ -38,18 +39,19 @@ class ValueType:
 
     def pack(self, values: Values) -> bytes:
         """The values in order, little-endian."""
-        return self._checked(values).astype(self._wire_dtype, copy=False).tobytes()
+        return self._checked(values).astype(self.wire_dtype, copy=False).tobytes()
 
     def unpack(self, data: bytes | memoryview, count: int) -> Values:
         """The `count` values of `pack`, bit for bit, read-only; a writable buffer is copied."""
-        values = np.frombuffer(data, self._wire_dtype)
+        values = np.frombuffer(data, self.wire_dtype)
         if values.flags.writeable:
             values = values.copy()
             values.setflags(write=False)
         return values
 
     @cached_property
-    def _wire_dtype(self) -> np.dtype[Any]:
+    def wire_dtype(self) -> np.dtype[Any]:
+        """`dtype`, little-endian."""
         return self.dtype.newbyteorder("<")
 
     def _checked(self, values: Values) -> Values:
@@ -63,6 +65,8 @@ class ValueType:
 
 class _BFloat16(ValueType):
     """NumPy has no bfloat16: values are float32 with the lower 16 bits zero."""
+
+    as_is = False
 
     def round(self, x: Values) -> Values:
         """Q(x): to float32, then to bfloat16, each to nearest with ties to even (as torch does)."""

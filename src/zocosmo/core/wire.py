@@ -89,6 +89,10 @@ class Wire(ABC):
     def is_lossless(self, dtype: DTypeLike) -> bool:
         """Whether states of this type cross unchanged."""
 
+    def sends_as_is(self, dtype: DTypeLike) -> bool:
+        """Whether `encode` and `decode` give back what they are given, for states of `dtype`."""
+        return False
+
     @abstractmethod
     def encode(self, values: Values, envelope: Envelope) -> Letters:
         """Values (rows, q) as they cross."""

@@ -28,6 +28,9 @@ class FloatWire(Wire):
     def is_lossless(self, dtype: DTypeLike) -> bool:
         return self.value is None or (self.value.dtype == dtype and self.value is not BF16)
 
+    def sends_as_is(self, dtype: DTypeLike) -> bool:
+        return self.is_lossless(dtype) and self.crosses_as(dtype).dtype == dtype
+
     def encode(self, values: Values, envelope: Envelope) -> Letters:
         if self.value is None or self.is_lossless(values.dtype):
             return Letters(values)

@@ -14,7 +14,6 @@ from zocosmo.core.support import Support
 from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Letters
 from zocosmo.dist.framed import Awaited, FramedChannel, Link, Sent
-from zocosmo.dist.interface import Swapping
 from zocosmo.dist.sums import sums_up, total_down
 from zocosmo.dist.tree import Tree
 from zocosmo.errors import SupportMismatch
@@ -49,8 +48,26 @@ class TorchChannel(FramedChannel):
             ]
             yield slot, self._pick(letters, got, links), np.stack(places)
 
+    def mix_pairs(
+        self, y: Values, partners: Index, u: Support | None = None, *, held: Values | None = None
+    ) -> Values:
+        """As every channel does it; a node alone here whose values cross as they are takes fewer steps."""
+        if not self._is_direct or y.dtype != self.dtype:
+            return super().mix_pairs(y, partners, u, held=held)
+        pair = self._pair(partners.item(), y.shape[-1])
+        if pair is None:
+            return super().mix_pairs(y, partners, u, held=held)
+        pair.tally.messages += 1
+        mixed: Values = y + self._trade(pair, y)
+        mixed *= 0.5
+        return mixed
+
     def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
-        if len(self._at) == 1 and self.coarse is None:  # nearly always
+        if self._lean is not None and letters.scale is None:
+            pair = self._pair(partners.item(), letters.values.shape[-1])
+            if pair is not None:
+                return Letters(self._trade(pair, letters.values)[None].copy())
+        if len(self._at) == 1 and self.coarse is None:
             return self._swap_one(letters, int(partners[0]), u)
         return self._swap_all(letters, partners, u)
 
@@ -63,10 +80,6 @@ class TorchChannel(FramedChannel):
         (i,) = self._at
         if i == j:
             return letters
-        if self._lean is not None and letters.scale is None:
-            values = self._swap_values(self._lean, letters.values[0], i, j)
-            if values is not None:
-                return Letters(values)
         size, peer, value, link = letters.values.shape[-1], self._host[j], self.value, (i, j)
         bare = letters.scale is None and not self._layout(size, value).field.carries
         index = None if u is None or bare else u.index.reshape(-1)
@@ -78,27 +91,6 @@ class TorchChannel(FramedChannel):
         got = self.links.exchange(frames, {peer: self._frame_bytes(size, value)}, self.t)
         message = self._accept(got[peer], Awaited((j, i), j, size, index), peer, value)
         return Letters(message.values[None]) if bare else self._letter(message)
-
-    def _swap_values(self, lean: Swapping, values: Values, i: int, j: int) -> Values | None:
-        """`_swap_one` where messages are values and nothing else; None if they are not."""
-        peer, t, size = self._host[j], self.t, values.size
-        line = self._lines[peer]
-        ours = self._plainly(i, size, self.value, line.sent)
-        theirs = self._plainly(j, size, self.value, line.received)
-        if ours is None or theirs is None:
-            return None
-        parts = ours.write(values, t, line.sent, line.closing)
-        line.sent += 1
-        length = len(parts[0]) + len(parts[1])  # of both messages: one type, one size
-        self.crossed[i, j] = self.crossed.get((i, j), 0) + length
-        self.messages += 1
-        data = lean.swap(peer, parts, length, t)
-        read = theirs.read(data, t, line.received, line.opening)
-        if read is None:  # which error it is
-            return self._accept(data, Awaited((j, i), j, size), peer, self.value).values[None]
-        line.received += 1
-        self._check_finite(read, j)
-        return read[None]
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:
         if over == "links":

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Iterator
+from datetime import timedelta
 
 from zocosmo.errors import InputError
 
@@ -29,29 +30,30 @@ class Deadline:
         self.fixed = fixed
         self._rounds: deque[float] = deque(maxlen=100)
         self._measured, self._floor, self._longest = 0.0, 0.0, 0.0
+        self.seconds = FIRST if fixed is None else fixed
+        self.whole = timedelta(seconds=self.seconds)  # the same, as torch takes it
 
     def observe(self, seconds: float) -> None:
         """Record the duration of a round, waiting included."""
         gone = self._rounds[0] if len(self._rounds) == self._rounds.maxlen else 0.0
         self._rounds.append(seconds)
         self._longest = max(self._rounds) if gone == self._longest else max(self._longest, seconds)
+        self._learn()
 
     @contextlib.contextmanager
     def measuring(self) -> Iterator[None]:
         """A longer deadline during a checkpoint, whose duration is unrelated to that of a round."""
         began, self._floor = time.monotonic(), max(FIRST, FACTOR * self._measured)
+        self._learn()
         try:
             yield
         finally:
             self._floor, self._measured = 0.0, max(self._measured, time.monotonic() - began)
+            self._learn()
 
-    @property
-    def typical(self) -> float:
-        """The median round in seconds; 0 before the first."""
-        return sorted(self._rounds)[len(self._rounds) // 2] if self._rounds else 0.0
-
-    @property
-    def seconds(self) -> float:
-        if self.fixed is not None:
-            return self.fixed
-        return max(LEAST, FACTOR * self._longest, self._floor) if self._rounds else max(FIRST, self._floor)
+    def _learn(self) -> None:
+        if self.fixed is None:
+            least = max(LEAST, FACTOR * self._longest) if self._rounds else FIRST
+            seconds = max(least, self._floor)
+            if seconds != self.seconds:
+                self.seconds, self.whole = seconds, timedelta(seconds=seconds)

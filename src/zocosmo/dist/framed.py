@@ -1,5 +1,6 @@
 """Frames between processes: how messages of a channel become bytes and are accepted, and what is measured."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,9 +17,11 @@ from zocosmo.core.tape import Tape
 from zocosmo.core.values import F64, ValueType
 from zocosmo.dist.interface import Carrying
 from zocosmo.dist.line import Line
+from zocosmo.dist.pairs import Pair
 from zocosmo.dist.place import Place
 from zocosmo.dist.seal import SEAL_BITS, Seal
 from zocosmo.errors import InputError, NonFiniteMessage, PeerLost, SupportMismatch
+from zocosmo.traffic import MessageKind
 
 ABSENT = "it did not come"  # why a message is missed
 
@@ -63,7 +66,6 @@ class FramedChannel(Channel):
         session: bytes,
         tape: Tape | None = None,
         key: bytes | None = None,
-        connect: bool = True,
         repair: bool = False,
         ids: Index | None = None,
     ) -> None:
@@ -73,9 +75,8 @@ class FramedChannel(Channel):
         about: dict[str, Any] = {"wire": wire, "codecs": [codec], "dtype": dtype, "tape": tape}
         super().__init__([place.graph], d=d, nodes=nodes, repair=repair, ids=ids, **about)
         self.value: ValueType = self.wire.crosses_as(self.dtype)
-        self.crossed: dict[Link, int] = {}  # bytes sent to other processes
+        self.crossed: defaultdict[Link, int] = defaultdict(int)  # bytes sent to other processes
         self.messages = 0  # sent to other processes
-        self._key = key
         self._host: list[int] = place.host.tolist()
         self._lengths: dict[tuple[int, int], int] = {}  # of frames, by number and type of values
         self._at = {int(node): row for row, node in enumerate(self.nodes)}
@@ -83,19 +84,18 @@ class FramedChannel(Channel):
         self._plain: dict[tuple[int, int, int, str, int], PlainFrames | None] = {}
         self._within = d  # what the coordinates of messages are chosen from
         self._hop = place.hop(self.rank)
-        self._lean = links.lean
         if key is not None:
             self._bills.framing = FRAME_BITS.plus(SEAL_BITS)
-        links.open(place.edges, connect=connect)
-        for peer in links.peers() if connect else ():
-            self.renew(peer)
-
-    def renew(self, peer: int) -> None:
-        """Count anew on a new connection to a peer, with new seals."""
-        line = self._lines[peer] = Line(self.session)
-        if self._key is not None:
-            salts = self.links.salts[peer]
-            line.closing, line.opening = Seal.pair(self._key, self.session, self.rank, peer, *salts)
+        links.open(place.edges)
+        for peer in links.peers():
+            line = self._lines[peer] = Line(session)
+            if key is not None:
+                line.closing, line.opening = Seal.pair(key, session, self.rank, peer, *links.salts[peer])
+        self._lean = links.lean if len(nodes) == 1 else None
+        as_is = self.repairs is None and self.wire.sends_as_is(self.dtype)
+        self._is_direct = as_is and self._lean is not None  # pairs mix what crosses, as it is
+        self._pairs: dict[tuple[int, int], Pair | None] = {}  # by node and number of values
+        self._other_pairs: dict[int, dict[tuple[int, int], Pair | None]] = {}  # the same, by type of values
 
     def begin(self, t: int) -> None:
         """Round t begins. Rounds ascend: a seal may use no number twice."""
@@ -162,7 +162,7 @@ class FramedChannel(Channel):
             line.sent += 1
         else:
             head, body = line.frame(self._header(origin, size, line.sent, value), message, self._within)
-        self.crossed[link] = self.crossed.get(link, 0) + len(head) + len(body)
+        self.crossed[link] += len(head) + len(body)
         self.messages += 1
         return head, body
 
@@ -202,18 +202,47 @@ class FramedChannel(Channel):
             self._plain[key] = made
         return self._plain[key] if sequence < MOST_IN_A_ROUND else None
 
+    def _pair(self, j: int, size: int) -> Pair | None:
+        """How the one node here swaps values with node j; None where that takes other steps."""
+        try:
+            pair = self._pairs[j, size]
+        except KeyError:
+            pair = self._pairs[j, size] = self._make_pair(j, size)
+        return pair if pair is None or pair.line.sent < MOST_IN_A_ROUND else None
+
+    def _make_pair(self, j: int, size: int) -> Pair | None:
+        (i,), value = self._at, self.value
+        ours, theirs = (self._plainly(node, size, value, 0) for node in (i, j))
+        if i == j or self._lean is None or ours is None or theirs is None:
+            return None
+        peer, length = self._host[j], self._frame_bytes(size, value)
+        swap, tally = self._lean.swap_with(peer, length), self.traffic.tally(MessageKind(size), (i, j))
+        return Pair(swap, self._lines[peer], (ours, theirs), value, tally)
+
+    def _trade(self, pair: Pair, values: Values) -> Values:
+        """Values to a pair's other node, and those that come back, with their bytes counted."""
+        self.crossed[pair.link] += pair.length
+        self.messages += 1
+        theirs = pair.trade(values, self.t)
+        if theirs is None:  # which error it is
+            i, j = pair.link
+            awaited = Awaited((j, i), j, values.shape[-1])
+            return self._accept(pair.came.whole, awaited, self._host[j], self.value).values
+        return theirs
+
     def _header(self, origin: int, size: int, sequence: int, value: ValueType) -> Header:
         return Header(self._layout(size, value), value, self.t, origin, size, sequence)
 
     @contextmanager
     def _sending(self, value: ValueType) -> Iterator[None]:
         """Messages have values of this type, which need not be coordinates: there may be more than d."""
-        kept = self.value, self.codec, self._within, self._lengths
+        kept = self.value, self.codec, self._within, self._lengths, self._pairs
         self.value, self.codec, self._within, self._lengths = value, "values", MAX_D, {}
+        self._pairs = self._other_pairs.setdefault(value.wire_id, {})
         try:
             yield
         finally:
-            self.value, self.codec, self._within, self._lengths = kept
+            self.value, self.codec, self._within, self._lengths, self._pairs = kept
 
     def _layout(self, size: int, value: ValueType) -> Codec:
         if value is not self.value:  # the second part of a wide message

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 Pair = tuple[int, int]
+Bytes = NDArray[np.uint8]
 
 
 class Carrying(Protocol):
@@ -16,7 +20,7 @@ class Carrying(Protocol):
         """By peer: ours and theirs, new with each connection."""
         ...
 
-    def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
+    def open(self, edges: Iterable[Pair]) -> None:
         """Connect this process to its peers among these pairs."""
         ...
 
@@ -37,6 +41,20 @@ class Carrying(Protocol):
 
 
 class Swapping(Protocol):
-    """`exchange` with one peer of a message that is ready."""
+    """A shorter way to exchange messages with one peer."""
 
-    def swap(self, peer: int, parts: Sequence[bytes], size: int, t: int) -> memoryview: ...
+    def swap_with(self, peer: int, size: int) -> "Swap":
+        """For messages of this many bytes."""
+        ...
+
+
+class Swap(Protocol):
+    """One message each way at a time, all of one length."""
+
+    out: Bytes  # what is sent next
+    ins: tuple[Bytes, Bytes]
+
+    def go(self, t: int) -> int:
+        """Send `out` and receive the peer's message; gives the one of `ins` that holds it until the exchange
+        after next."""
+        ...

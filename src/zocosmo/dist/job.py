@@ -115,16 +115,15 @@ class Job:
 
     # Endings
 
-    def finish(self, others: Sequence[int] | None = None) -> None:
+    def finish(self) -> None:
         """Wait until rank 0 declares the job done; it may host the store, so it leaves last."""
         if self.rank:
             self.fetch("finished", 0)
             self.put(f"seen/{self.rank}", b"")
             return
         self.put("finished", b"")
-        others = range(1, self.world) if others is None else others
         with contextlib.suppress(RuntimeError, ValueError):  # a process that is gone needs no answer
-            self.store.wait([f"seen/{rank}" for rank in others], LEAVE)
+            self.store.wait([f"seen/{rank}" for rank in range(1, self.world)], LEAVE)
 
     def tell(self, **about: Any) -> dict[str, Any] | None:
         """Report to the others why this process ends; returns the first report of any process."""

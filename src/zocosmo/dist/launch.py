@@ -96,34 +96,6 @@ def launch(
     raise AssertionError
 
 
-def launch_returning(
-    command: Sequence[str], world: int, *, restarts: int, env: dict[str, str] | None = None
-) -> int:
-    """As `launch`, for on_lost_peer idle: a failed process is restarted by itself; the others continue."""
-    store, left = LocalStore(), [restarts] * world
-    processes: list[Process] = []
-    try:
-        for rank in range(world):
-            processes.append(start(command, rank, world, store.port, 0, env))  # noqa: PERF401 (known at once)
-        while any(p.poll() is None or (p.poll() and left[rank]) for rank, p in enumerate(processes)):
-            if processes[0].poll() and not left[0]:
-                break  # rank 0 cannot write the log
-            for rank, process in enumerate(processes):
-                if process.poll() and left[rank]:
-                    left[rank] -= 1
-                    if why := fate(process.returncode):
-                        say(f"rank {rank} {why}")
-                    say(f"rank {rank} comes back")
-                    processes[rank] = start(command, rank, world, store.port, 0, env)
-            time.sleep(0.02)
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        end(processes)
-    code = processes[0].returncode  # rank 0 has the log
-    return code if code >= 0 else 128 - code
-
-
 def start(
     command: Sequence[str], rank: int, world: int, port: int, attempt: int, env: dict[str, str] | None = None
 ) -> Process:

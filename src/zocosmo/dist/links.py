@@ -6,10 +6,14 @@ others intact. Exchanges go through the peers in the order of an edge colouring 
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zocosmo.dist.deadline import Deadline
 from zocosmo.dist.rendezvous import NOTICE, Job
@@ -22,6 +26,7 @@ from zocosmo.graphs.colouring import edge_colours
 BACKENDS = ("gloo", "nccl", "mpi")
 
 Pair = tuple[int, int]
+Bytes = NDArray[np.uint8]
 
 
 def check_backend(name: str) -> None:
@@ -57,7 +62,7 @@ class Buffer:
         return self.view
 
 
-@dataclass
+@dataclass(slots=True)
 class Waiting:
     """The peer we are waiting for, read by the thread that reports it."""
 
@@ -69,9 +74,12 @@ class Waiting:
 class Inbox:
     """Messages of one length from one peer: while one is read, the next can arrive in the other buffer."""
 
+    __slots__ = ("buffers", "turn", "work")
+
     def __init__(self, size: int, device: torch.device) -> None:
-        self.now, self.next = Buffer(size, device), Buffer(size, device)
-        self.work: Any = None  # a receive that was started into `next`
+        self.buffers = Buffer(size, device), Buffer(size, device)
+        self.turn = 0  # which of them the next message fills
+        self.work: Any = None  # a receive that was started into it
 
 
 class Links:
@@ -86,16 +94,14 @@ class Links:
         if backend == "nccl":
             self.device = torch.device("cuda", torch.cuda.current_device())
         self._groups: dict[int, tuple[Any, int]] = {}  # by peer: the group of two, the peer's rank in it
-        self.is_final = True  # whether a lost peer ends the job
         self.salts: dict[int, tuple[bytes, bytes]] = {}  # by peer: ours and theirs, new with each connection
         self._colour: dict[Pair, int] = {}
         self._inboxes: dict[tuple[int, int], Inbox] = {}  # by peer and length
         self._outgoing: dict[tuple[int, int], Buffer] = {}
         self._gloo_device: Any = None
         self.waited = 0.0  # seconds spent waiting for peers
-        self.waited_for: dict[int, float] = {}  # by peer
+        self.waited_for: defaultdict[int, float] = defaultdict(float)  # by peer
         self._waiting = Waiting()
-        self._whole = 0.0, timedelta()  # the deadline, as torch takes it
         self._closed = threading.Event()
         if not quiet:
             threading.Thread(target=self._notice, daemon=True).start()
@@ -109,11 +115,9 @@ class Links:
         """The peer that this process waits for now, −1 if none, and since when; for other threads."""
         return self._waiting.peer, self._waiting.since
 
-    def open(self, edges: Iterable[Pair], *, connect: bool = True) -> None:
+    def open(self, edges: Iterable[Pair]) -> None:
         """Connect this process to its peers among these pairs; existing connections are kept."""
         self._colour = edge_colours(edges)
-        if not connect:
-            return
         for peer in self.in_order(self.peers()):
             if peer not in self._groups:
                 self.connect(peer)
@@ -127,29 +131,21 @@ class Links:
         rank = self.job.rank
         return sorted(peers, key=lambda peer: self._colour[min(rank, peer), max(rank, peer)])
 
-    def connect(self, peer: int, generation: str = "0") -> None:
-        """A new group of two with a peer, which must call this too."""
+    def connect(self, peer: int) -> None:
+        """A group of two with a peer, which must call this too."""
         low, high = min(self.job.rank, peer), max(self.job.rank, peer)
-        store = c10d.PrefixStore(f"link/{low}-{high}/{generation}", self.job.store)
-        self.drop(peer)
-        within = self.job.join_within if generation == "0" else self.deadline.seconds
+        store = c10d.PrefixStore(f"link/{low}-{high}", self.job.store)
         since = time.monotonic()
         self._waiting.peer, self._waiting.round, self._waiting.since = peer, -1, since
         try:
             store.set(f"salt/{self.job.rank}", mine := fresh_salt())
-            group = self._group(store, int(self.job.rank == high), within)
+            group = self._group(store, int(self.job.rank == high))
             self.salts[peer] = mine, store.get(f"salt/{peer}")
         except (RuntimeError, ValueError) as error:
             raise self.lost(peer, None, time.monotonic() - since, error) from error
         finally:
             self._waiting.peer = -1
         self._groups[peer] = group, peer if self.backend == "mpi" else int(peer == high)
-
-    def drop(self, peer: int) -> None:
-        """Forget the connection to a peer."""
-        self._groups.pop(peer, None)
-        self._inboxes = {key: kept for key, kept in self._inboxes.items() if key[0] != peer}
-        self._outgoing = {key: kept for key, kept in self._outgoing.items() if key[0] != peer}
 
     def exchange(
         self, make: Callable[[], Mapping[int, Sequence[bytes]]], sizes: Mapping[int, int], t: int
@@ -165,14 +161,14 @@ class Links:
         if self.backend != "gloo":
             return self._in_turn(make(), sizes, t, since)
         peers = self.in_order(sizes) if len(sizes) > 1 else list(sizes)
-        inboxes = [self._inbox(peer, sizes[peer], t) for peer in peers]
+        inboxes = [self._ready(peer, sizes[peer], t) for peer in peers]
         sends = [(peer, self._send(peer, parts, t)) for peer, parts in make().items()]
         got = {}
         for peer, inbox in zip(peers, inboxes, strict=True):
             self._wait(peer, inbox.work, t, since)
-            inbox.now, inbox.next = inbox.next, inbox.now
-            inbox.work = self._be_ready(peer, inbox.next)
-            got[peer] = inbox.now.read()
+            got[peer] = inbox.buffers[inbox.turn].read()
+            inbox.turn ^= 1
+            inbox.work = self._be_ready(peer, inbox.buffers[inbox.turn])
         for peer, work in sends:
             self._wait(peer, work, t, since)
         self.waited += time.monotonic() - since
@@ -182,27 +178,9 @@ class Links:
     def lean(self) -> "Links | None":
         return self if self.backend == "gloo" else None
 
-    def swap(self, peer: int, parts: Sequence[bytes], size: int, t: int) -> memoryview:
-        """`exchange` with one peer of a message that is ready: what a round of pairs does, in few steps."""
-        since, waiting, key = time.monotonic(), self._waiting, (peer, size)
-        inbox = self._inboxes.get(key)
-        if inbox is None or inbox.work is None:
-            inbox = self._inbox(peer, size, t)
-        sent, timeout = self._send(peer, parts, t), self._time_left(since)
-        waiting.peer, waiting.round, waiting.since = peer, t, since
-        try:
-            inbox.work.wait(timeout)
-            inbox.now, inbox.next = inbox.next, inbox.now
-            inbox.work = self._be_ready(peer, inbox.next)
-            elapsed = time.monotonic() - since
-            sent.wait(timeout if elapsed < 0.001 * self._whole[0] else self._time_left(since))
-        except RuntimeError as error:
-            raise self.lost(peer, t, time.monotonic() - since, error) from error
-        finally:
-            waiting.peer = -1
-        self.waited += elapsed
-        self.waited_for[peer] = self.waited_for.get(peer, 0.0) + elapsed
-        return inbox.now.read()
+    def swap_with(self, peer: int, size: int) -> "GlooSwap":
+        """Messages of one length to and from one peer, one each way at a time."""
+        return GlooSwap(self, peer, size)
 
     def _in_turn(
         self, out: Mapping[int, Sequence[bytes]], sizes: Mapping[int, int], t: int, since: float
@@ -221,13 +199,24 @@ class Links:
         self.waited += time.monotonic() - since
         return {peer: buffer.read() for peer, buffer in got.items()}
 
-    def _inbox(self, peer: int, size: int, t: int) -> Inbox:
+    def _inbox(self, peer: int, size: int) -> Inbox:
         inbox = self._inboxes.get((peer, size))
         if inbox is None:
             inbox = self._inboxes[peer, size] = Inbox(size, self.device)
-        if inbox.work is None:
-            inbox.work = self._receive(peer, inbox.next, t)
         return inbox
+
+    def _ready(self, peer: int, size: int, t: int) -> Inbox:
+        """The inbox of the next message of a peer, with a receive posted."""
+        inbox = self._inbox(peer, size)
+        if inbox.work is None:
+            inbox.work = self._receive(peer, inbox.buffers[inbox.turn], t)
+        return inbox
+
+    def _outbox(self, peer: int, size: int) -> Buffer:
+        buffer = self._outgoing.get((peer, size))
+        if buffer is None:
+            buffer = self._outgoing[peer, size] = Buffer(size, self.device)
+        return buffer
 
     def _receive(self, peer: int, buffer: Buffer, t: int) -> Any:
         group, place = self._groups[peer]
@@ -247,11 +236,8 @@ class Links:
     def _send(self, peer: int, parts: Sequence[bytes], t: int) -> Any:
         group, place = self._groups[peer]
         size = sum(map(len, parts))
-        buffer = self._outgoing.get((peer, size))
-        if buffer is None:
-            buffer = self._outgoing[peer, size] = Buffer(size, self.device)
         try:
-            return group.send([buffer.fill(parts)], place, size)
+            return group.send([self._outbox(peer, size).fill(parts)], place, size)
         except RuntimeError as error:
             raise self.lost(peer, t, 0.0, error) from error
 
@@ -264,14 +250,14 @@ class Links:
             raise self.lost(peer, t, time.monotonic() - since, error) from error
         finally:
             waiting.peer = -1
-            self.waited_for[peer] = self.waited_for.get(peer, 0.0) + time.monotonic() - began
+            self.waited_for[peer] += time.monotonic() - began
 
     def _time_left(self, since: float) -> timedelta:
         """Until the deadline of what began at `since`; at the start, nearly always, one that is kept."""
-        whole, elapsed = self.deadline.seconds, time.monotonic() - since
-        if whole != self._whole[0]:
-            self._whole = whole, timedelta(seconds=whole)
-        return self._whole[1] if elapsed < 0.001 * whole else timedelta(seconds=max(0.001, whole - elapsed))
+        deadline, elapsed = self.deadline, time.monotonic() - since
+        if elapsed < 0.001 * deadline.seconds:
+            return deadline.whole
+        return timedelta(seconds=max(0.001, deadline.seconds - elapsed))
 
     def lost(self, peer: int, t: int | None, elapsed: float, error: Exception) -> PeerLost:
         """The error with peer, round and time, and the reason of the first process that ended."""
@@ -281,7 +267,7 @@ class Links:
         text = f"rank {peer} {how} {when}, after {elapsed:.1f} s (deadline {self.deadline.seconds:.1f} s)"
         if self.backend != "gloo":
             text += f": {str(error).splitlines()[0][:120]}"  # NCCL reports its own reasons
-        first = self.job.tell(why=text) if self.is_final else None
+        first = self.job.tell(why=text)
         if first is not None and first["rank"] != self.job.rank:
             text += f"; the first to end was rank {first['rank']}: {first['why']}"
         return PeerLost(text, rank=peer, t=t, waited=elapsed)
@@ -292,8 +278,8 @@ class Links:
         self._inboxes.clear()
         self._outgoing.clear()
 
-    def _group(self, store: Any, place: int, within: float) -> Any:
-        timeout = timedelta(seconds=within)
+    def _group(self, store: Any, place: int) -> Any:
+        timeout = timedelta(seconds=self.job.join_within)
         if self.backend == "mpi":
             if not c10d.is_initialized():
                 c10d.init_process_group("mpi")
@@ -318,3 +304,47 @@ class Links:
                 limit = self.job.join_within if waiting.round < 0 else self.deadline.seconds
                 whom = f"rank {self.job.rank} waits for rank {waiting.peer}"
                 say(f"{whom} {when}, {elapsed:.0f} s of {limit:.0f} s")
+
+
+class GlooSwap:
+    """Messages of one length to and from one peer, one each way at a time: what a round of pairs does.
+
+    The steps of `Links.exchange`, with buffers, groups and arguments looked up once.
+    """
+
+    __slots__ = ("_group", "_inbox", "_links", "_peer", "_place", "_received", "_sent", "_size", "ins", "out")
+
+    def __init__(self, links: Links, peer: int, size: int) -> None:
+        self._links, self._peer, self._size = links, peer, size
+        self._group, self._place = links._groups[peer]
+        outgoing, self._inbox = links._outbox(peer, size), links._inbox(peer, size)
+        self._sent = [outgoing.tensor]
+        self._received = tuple([each.tensor] for each in self._inbox.buffers)
+        self.out: Bytes = outgoing.here.numpy()
+        self.ins: tuple[Bytes, Bytes] = tuple(each.here.numpy() for each in self._inbox.buffers)  # type: ignore[assignment]
+
+    def go(self, t: int) -> int:
+        """Send `out` and receive the peer's message; gives the one of `ins` that holds it until the exchange
+        after next."""
+        links, inbox, peer, place, size = self._links, self._inbox, self._peer, self._place, self._size
+        waiting, deadline, since, came = links._waiting, links.deadline, time.monotonic(), inbox.turn
+        waiting.peer, waiting.round, waiting.since = peer, t, since
+        try:
+            if inbox.work is None:
+                inbox.work = self._group.recv(self._received[came], place, size)
+            sent = self._group.send(self._sent, place, size)
+            inbox.work.wait(deadline.whole)
+            elapsed = time.monotonic() - since
+            inbox.turn = 1 - came
+            try:
+                inbox.work = self._group.recv(self._received[1 - came], place, size)
+            except RuntimeError:  # a peer that has ended is an error once it is needed
+                inbox.work = None
+            sent.wait(deadline.whole if elapsed < 0.001 * deadline.seconds else links._time_left(since))
+        except RuntimeError as error:
+            raise links.lost(peer, t, time.monotonic() - since, error) from error
+        finally:
+            waiting.peer = -1
+        links.waited += elapsed
+        links.waited_for[peer] += elapsed
+        return came

@@ -12,7 +12,7 @@ from zocosmo.dist.links import Links
 from zocosmo.errors import InputError, MessageError
 from zocosmo.files import replace_file
 
-COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "messages", "bytes", "idled")
+COLUMNS = ("rank", "attempt", "trial", "round", "nodes", "seconds", "waited", "messages", "bytes")
 
 
 class RankLog:
@@ -20,7 +20,6 @@ class RankLog:
 
     def __init__(self, path: Path, job: Job, *, anew: bool) -> None:
         self.path, self.job, self._since = path, job, time.monotonic()
-        self.idled = 0  # rounds in which the scheduled partner was missing
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = "" if anew or not path.exists() else path.read_text(encoding="utf-8")
         kept = kept[: kept.rfind("\n") + 1]  # without a row truncated by a full disk
@@ -33,7 +32,7 @@ class RankLog:
         sent = (channel.messages, sum(channel.crossed.values()))
         try:
             with self.path.open("a", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow((*where, *seconds, *sent, self.idled))
+                csv.writer(file, lineterminator="\n").writerow((*where, *seconds, *sent))
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 

@@ -24,21 +24,20 @@ LONG = 1.0  # seconds of waiting that are worth a line
 
 
 class RankTrace:
-    """Lines of kind `node`, from a thread; rows and events, from the study."""
+    """Lines of kind `node`, from a thread; rows, from the study."""
 
-    def __init__(self, out: Path, plan: Plan, job: Job, links: Links, *, anew: bool, returns: int) -> None:
+    def __init__(self, out: Path, plan: Plan, job: Job, links: Links, *, anew: bool) -> None:
         path = out / FOLDER / f"rank-{job.rank:03d}.jsonl"
         if anew:
             path.unlink(missing_ok=True)
         self._job, self._links = job, links
         self._trace = Trace(TraceFile.begin(path))
         about = about_plan(plan, "launch") if job.rank == 0 else {"job": "launch"}
-        self._trace.start(**about, rank=job.rank, world=job.world, attempt=job.attempt, returns=returns)
+        self._trace.start(**about, rank=job.rank, world=job.world, attempt=job.attempt)
         self._host: Host | None = None
         self._trial = 0
         self._world: World | None = None
-        self.missing = -1  # the partner of the last round, if it was not there
-        self.messages = self.bytes = self.idled = 0
+        self.messages = self.bytes = 0
         self._said: tuple[str, int] = ("", -1)
         self._closed = threading.Event()
         threading.Thread(target=self._look_on, daemon=True).start()
@@ -57,9 +56,6 @@ class RankTrace:
             done = host.t * host.channel.n
             where = {"batch": self._trial, "trial": self._trial, "round": host.t, "done": done}
             self._trace.write("rows", **where, columns=listed)
-
-    def event(self, what: str, rank: int, t: int) -> None:
-        self._trace.write("event", what=what, rank=rank, round=t, by=self._job.rank)
 
     def close(self, error: BaseException | None) -> None:
         """How it ended."""
@@ -101,11 +97,10 @@ class RankTrace:
             waited_for={str(peer): round(s, 3) for peer, s in dict(links.waited_for).items()},
             messages=self.messages,
             bytes=self.bytes,
-            idled=self.idled,
         )
 
     def _state(self) -> tuple[str, int]:
         peer, since = self._links.waits_for
         if peer >= 0 and time.monotonic() - since > LONG:
             return "waits", peer
-        return ("idles", self.missing) if self.missing >= 0 else ("computes", -1)
+        return "computes", -1

@@ -3,26 +3,20 @@
 from contextlib import nullcontext
 from pathlib import Path
 
-from zocosmo.dist.idle import IdleStudy
 from zocosmo.dist.rendezvous import Job
 from zocosmo.dist.study import Options as Options
 from zocosmo.dist.study import Study
-from zocosmo.errors import check_known
 from zocosmo.experiments.plan import Plan
 from zocosmo.experiments.run import Tick
 from zocosmo.files import private_files
 from zocosmo.log import Log
 
-STUDIES = {"stop": Study, "idle": IdleStudy}
-
 
 def run_ranks(plan: Plan, job: Job, out: Path, options: Options, tick: Tick | None = None) -> Log | None:
     """Run this process's part of a plan; returns the log at rank 0, None elsewhere."""
-    check_known("on_lost_peer", options.on_lost_peer, STUDIES)
     try:
         with private_files() if options.key is not None else nullcontext():  # they name the seeds
-            study = STUDIES[options.on_lost_peer](plan, job, out, options, tick or (lambda progress: None))
-            return study.run()
+            return Study(plan, job, out, options, tick or (lambda progress: None)).run()
     except Exception as error:
         job.fail(error)
         raise

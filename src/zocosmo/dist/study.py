@@ -46,7 +46,6 @@ class Options:
     deadline: float | None = None  # seconds to wait for a peer; None: learned
     key: bytes | None = None  # seals messages
     backend: str = "gloo"
-    on_lost_peer: str = "stop"  # or "idle"
     suffix: str = ".parquet"
 
 
@@ -58,8 +57,8 @@ class Study:
             raise InputError("until is for the simulator; leave it out, or use zocosmo run")
         self.plan, self.job, self.out, self.options, self.tick = plan, job, out, options, tick
         self.header = make_header(plan.config, plan.fingerprint)
-        changes = {"sealed": options.key is not None, "on_lost_peer": options.on_lost_peer}  # the log
-        self.stamp = fingerprint({"engine": "dist", **changes, **self.header})
+        changes_log = {"sealed": options.key is not None}
+        self.stamp = fingerprint({"engine": "dist", **changes_log, **self.header})
         self.every = options.checkpoint_every or plan.log_every
         for graph in {trial.graph_of() for trial in plan.trials}:
             Place(graph, job.world)  # checks the number of processes
@@ -69,7 +68,6 @@ class Study:
         self.manifests = [manifest(plan, trial, options, salt) for trial in plan.trials]
         self.mine = out / "ranks" / f"{job.rank:03d}"
         self.began = False  # the first round of this process
-        self.incarnation = 0  # restarts of this process alone
 
     def run(self) -> Log | None:
         agree(self.job, self.manifests)
@@ -94,7 +92,7 @@ class Study:
             said: dict[str, Any] = {}
             done = None
             if self.job.rank == 0:
-                again = self.job.attempt > 0 or self.incarnation > 0  # a restart continues its own study
+                again = self.job.attempt > 0  # a restart continues its own study
                 resume, replace_old = self.options.resume or again, self.options.replace_old and not again
                 try:
                     done = stack.enter_context(folder.opened(resume=resume, replace_old=replace_old))
@@ -110,16 +108,14 @@ class Study:
             self.checkpoints = Checkpoints(self.mine, self.stamp)
             if self.job.rank == 0 and not self.said["finished"]:
                 (self.out / STATES).unlink(missing_ok=True)  # of an earlier study
-            if self.said["anew"] and not self.incarnation:  # one that comes back keeps what it has
+            if self.said["anew"]:
                 self.checkpoints.clear()
             yield folder, done
 
     @contextlib.contextmanager
     def _traced(self) -> Iterator[None]:
         """A trace for those who watch, with how this process ended."""
-        returns = self.incarnation
-        anew = self.said["anew"] and not returns  # a process that comes back goes on in its trace
-        self.trace = RankTrace(self.out, self.plan, self.job, self.links, anew=anew, returns=returns)
+        self.trace = RankTrace(self.out, self.plan, self.job, self.links, anew=self.said["anew"])
         error: BaseException | None = None
         try:
             yield
@@ -182,19 +178,15 @@ class Study:
         """A row of this process's log."""
         channel, trace = host.channel, self.trace
         self.log.add(trial, host.t, channel, self.links)
-        trace.messages, trace.bytes, trace.idled = (
-            channel.messages,
-            sum(channel.crossed.values()),
-            self.log.idled,
-        )
+        trace.messages, trace.bytes = channel.messages, sum(channel.crossed.values())
 
-    def _host(self, trial: Trial, run: Run, *, connect: bool = True) -> Host:
+    def _host(self, trial: Trial, run: Run) -> Host:
         wire, dtype = trial.method.wire_for(self.plan.wire, self.plan.dtype), self.plan.dtype
         about: dict[str, Any] = {"d": run.problem.d, "wire": wire, "dtype": dtype}
         about |= {"codec": trial.method.codec, "tape": Tape(trial.seed), "key": self.options.key}
         session = self.manifests[trial.number].fingerprint()
         place = Place(run.graph, self.job.world)
-        channel = TorchChannel(place, self.links, session=session, connect=connect, **about)
+        channel = TorchChannel(place, self.links, session=session, **about)
         channel.lost = self.plan.lost
         return Host(run, channel, bound=self.plan.diverged_above, guard=self.plan.guard)
 
@@ -273,5 +265,4 @@ def as_position(given: Any) -> Position:
 def manifest(plan: Plan, trial: Trial, options: Options, salt: bytes = b"") -> Manifest:
     """What all processes must agree on about a trial."""
     every = options.checkpoint_every or plan.log_every
-    sealed, lost = options.key is not None, options.on_lost_peer
-    return manifest_of(plan, trial, sealed=sealed, salt=salt, on_lost_peer=lost, checkpoint_every=every)
+    return manifest_of(plan, trial, sealed=options.key is not None, salt=salt, checkpoint_every=every)

@@ -8,6 +8,10 @@ from zocosmo.experiments.config import Config
 from zocosmo.methods import Method
 from zocosmo.traffic import Link
 
+COME_AND_GO = (
+    "processes of a job stop together; where nodes come and go, use zocosmo host and zocosmo join, else stop"
+)
+
 
 def read_lost(config: Config, given: Sequence[Sequence[int]]) -> dict[int, list[Link]]:
     """Messages that do not arrive, by round, from entries [round, sender, receiver]."""
@@ -20,10 +24,13 @@ def read_lost(config: Config, given: Sequence[Sequence[int]]) -> dict[int, list[
 
 
 def check_losses(config: Config, method: Method, settled: Mapping[str, Any]) -> None:
-    """Refuse lost messages where nobody repairs them, and idle peers where ends must repair."""
+    """Refuse lost messages where nobody repairs them."""
     wire = method.wire_for(settled["wire"], settled["dtype"])
-    linked = WIRES[wire].linked
-    if settled["lost"] and not linked:
+    if settled["lost"] and not WIRES[wire].linked:
         raise config.fail(("lost",), f"wire {wire} cannot repair lost messages; use mod2 to mod8")
-    if settled["on_lost_peer"] == "idle" and linked:
-        raise config.fail(("on_lost_peer",), f"wire {wire} does not work with idle peers; use stop")
+
+
+def check_lost_peer(config: Config, given: str) -> None:
+    """Refuse all but `stop`: a lost process ends the job."""
+    if given != "stop":
+        raise config.fail(("on_lost_peer",), f"on_lost_peer {given}: {COME_AND_GO}")

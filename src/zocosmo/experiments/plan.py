@@ -16,7 +16,7 @@ from zocosmo.entries import Table
 from zocosmo.errors import InputError, among, check_whole
 from zocosmo.experiments.config import Config, Where, at, check_fields, check_keys, choices, own_parts
 from zocosmo.experiments.labels import described, labels_of
-from zocosmo.experiments.losses import check_losses, read_lost
+from zocosmo.experiments.losses import check_losses, check_lost_peer, read_lost
 from zocosmo.experiments.subspace import SUBSPACE, SUBSPACE_SIZE, read_sizes
 from zocosmo.experiments.until import Until
 from zocosmo.graphs.graph import GRAPHS, Graph, by_edges
@@ -60,7 +60,7 @@ KEYS = {
     "diverged_above": (float, 1e12),
     "guard": (dict[str, float] | None, None),
     "until": (dict[str, int] | None, None),
-    "on_lost_peer": (Literal["stop", "idle"], "stop"),
+    "on_lost_peer": (str, "stop"),
     "lost": (list[list[int]], []),
 }
 
@@ -104,7 +104,6 @@ class Plan:
     diverged_above: float
     guard: Guard | None
     until: Until | None  # where runs of the simulator end early
-    on_lost_peer: str  # for the runtime; the simulator ignores it
     lost: Mapping[int, Sequence[Link]]  # by round: messages, sender and receiver, that do not arrive
     config: Mapping[str, Any]  # resolved: what goes into the header of the log
     record: Record | None = None  # of a network that ran this plan, to be replayed
@@ -150,7 +149,7 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     top["seeds"] = list(top["seeds"] if seeds is None else seeds)
     _check_top(config, top)
     settled = {key: top[key] for key in ("rounds", "log_every", "wire", "dtype", "diverged_above")}
-    settled["on_lost_peer"] = top.pop("on_lost_peer")
+    check_lost_peer(config, top.pop("on_lost_peer"))
     settled["lost"] = read_lost(config, top["lost"])
     if not settled["lost"]:
         del top["lost"]
@@ -159,7 +158,7 @@ def read_plan(config: Config, name: str, seeds: Sequence[Seed] | None = None) ->
     for key, kind in (("guard", Guard), ("until", Until)):
         settled[key] = _optional(config, top, key, kind)
     trials = tuple(_trials(config, top))
-    if settled["lost"] or settled["on_lost_peer"] == "idle":
+    if settled["lost"]:
         for method in {trial.method for trial in trials}:
             check_losses(config, method, settled)
     return Plan(name=name, trials=trials, budgets=tuple(top["budgets"]), config=top, **settled)

@@ -253,7 +253,7 @@ def resolved(plan: Plan) -> dict[str, Any]:
         "graphs": [{"kind": graph["kind"], **graph}],
         "methods": [{"kind": trial.method.kind, **as_config(trial.method.settings), **settled}],
     }
-    return {**plan.config, **sections, "on_lost_peer": plan.on_lost_peer}
+    return {**plan.config, **sections}
 
 
 def _known(plan: Plan) -> dict[str, float]:

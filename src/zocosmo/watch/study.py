@@ -10,7 +10,7 @@ from zocosmo.experiments.unfinished import by_trial
 from zocosmo.log import logs_in
 from zocosmo.trace import FOLDER
 from zocosmo.watch.curve import Curve, Labels
-from zocosmo.watch.source import FINISHED, RUNNING, Facts
+from zocosmo.watch.source import FINISHED, Facts
 from zocosmo.watch.stored import log_curves
 from zocosmo.watch.traced import Traced
 
@@ -104,9 +104,8 @@ class Study(Traced):
         if self._log is None and not self._followed:
             text = "no trace: started by an earlier version, or from Python"
         facts = self._facts(state, text, total or None, done)
-        if self._ranks and not self.curves and state == RUNNING:
-            living = self.job == "host"
-            facts["note"] = "a host sees no values; F is measured at the end" if living else IDLE
+        if self.job == "host" and self._ranks and not self.curves and state == RUNNING:
+            facts["note"] = "a host sees no values; F is measured at the end"
         return {**facts, "trials": max(facts["trials"], len(self.about.get("trials") or []))}
 
     def _done_by_ranks(self) -> float:
@@ -137,9 +136,9 @@ class Study(Traced):
                 state = "gone"
             elif followed is not None and time.time() - line["at"] > SILENT + SHARE * followed.last:
                 state = "silent"
-            names = ("rank", "nodes", "round", "waited", "messages", "bytes", "idled", "waited_for")
+            names = ("rank", "nodes", "round", "waited", "messages", "bytes", "waited_for")
             facts = {name: line.get(name) for name in names}
-            if state in ("waits", "idles"):
+            if state == "waits":
                 facts["for"] = line.get("for")
             seconds = 0.0 if followed is None else followed.last
             found.append({**facts, "state": state, "seconds": round(seconds, 2)})

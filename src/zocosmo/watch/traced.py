@@ -193,7 +193,7 @@ def _name(curve: Curve) -> str:
 
 
 def _event_text(line: Line) -> str:
-    words = {"lost": "is lost; pairs with it idle", "back": "is back"}
+    words = {"lost": "is lost", "back": "is back"}
     who, by = line.get("rank"), line.get("by")
     told = "" if by is None else f" (rank {by} says)"
     text = str(line.get("text") or words.get(line["what"], line["what"]))

@@ -240,7 +240,7 @@ function highlight(method) {
 
 // Network
 
-const STATES = { computes: "at work", waits: "waits", idles: "idles", done: "done", gone: "gone", failed: "failed", asked: "is asked", lost: "lost", silent: "silent" };
+const STATES = { computes: "at work", waits: "waits", done: "done", gone: "gone", failed: "failed", asked: "is asked", lost: "lost", silent: "silent" };
 
 function hostOf() {
   const out = new Map();
@@ -325,8 +325,7 @@ function showNodes() {
 
 function nodeRow(each, rigs) {
   const row = document.createElement("tr"), target = each.for >= 0 ? ` for ${each.for}` : "";
-  const idled = each.idled ? `, idle in ${each.idled}` : "";
-  row.append(make("td", nameOf(each.nodes)), make("td", (STATES[each.state] || each.state) + target + idled, `state ${each.state}`));
+  row.append(make("td", nameOf(each.nodes)), make("td", (STATES[each.state] || each.state) + target, `state ${each.state}`));
   row.append(make("td", Number(each.round).toLocaleString("en"), "number"));
   if (rigs) row.append(make("td", each.answers.toLocaleString("en"), "number"), make("td", number(each.loss), "number"));
   else row.append(make("td", each.seconds ? `${Math.round((100 * each.waited) / each.seconds)} %` : "–", "number"), make("td", `${si(each.bytes || 0)}B`, "number"));

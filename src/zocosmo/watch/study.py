@@ -10,13 +10,12 @@ from zocosmo.experiments.unfinished import by_trial
 from zocosmo.log import logs_in
 from zocosmo.trace import FOLDER
 from zocosmo.watch.curve import Curve, Labels
-from zocosmo.watch.source import FINISHED, Facts
+from zocosmo.watch.source import FINISHED, RUNNING, Facts
 from zocosmo.watch.stored import log_curves
 from zocosmo.watch.traced import Traced
 
 SILENT = 5.0  # seconds without a line, and a share of the time so far, after which a process is silent
 SHARE = 0.01
-IDLE = "on_lost_peer idle measures at the end"
 
 
 class Study(Traced):

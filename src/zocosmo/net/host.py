@@ -12,13 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError
 from zocosmo.experiments.events import header_of, topology_of
+from zocosmo.net.deaths import Exchanging, silent_since
 from zocosmo.net.door import SILENT, Allowed, Door, check_report
 from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
 from zocosmo.net.roll import EVENTS, MISSES, ROLL, Entry, Roll
 from zocosmo.net.sockets import AGAIN, Gate, Strangers, key_of, make_socket, public_of, zmq
-from zocosmo.terms.events import Join, write_events
+from zocosmo.terms.events import Dead, Join, write_events
 from zocosmo.terms.members import change_members, first_term
 
 TICK = 0.1  # seconds between looks at what is due
@@ -49,6 +51,7 @@ class Host:
         self.door = Door(self.roll, self.manifest, allowed, say)
         self.dead, self.promised = self.door.dead, dict[int, int]()
         self._is_fixed = not can_skip(trial.method)  # nobody can come or go
+        self._exchanging = Exchanging(trial.method, Tape(trial.seed))
         self.ended = ""
         self._since = 0.0  # when the first pending change was seen
         self._context: zmq.Context[Any] = zmq.Context()
@@ -145,7 +148,7 @@ class Host:
                 seen = str(parts[0].get("Peer-Address"))
                 self._hear(route, key, check_report(json.loads(rest[0])), seen)
             elif what == b"who":
-                self._send(route, b"word", json.dumps({"members": self.listing()}).encode())
+                self._send(route, b"word", json.dumps({"members": self.roll.listing(time.monotonic())}).encode())
             else:
                 raise ValueError(f"an unknown kind of message, {what[:20]!r}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -178,7 +181,8 @@ class Host:
             where = str(said.get("address") or seen)
             entry.address = f"tcp://{where}" if ":" in where else f"tcp://{where}:{int(said['port'])}"
         if number is not None:
-            self.roll.note(said["misses"])
+            for strange in self.roll.note(said["misses"]):
+                self._say_once(f"refused a miss that member {number} told: {strange}")
             if said.get("bye") and self.ended:
                 self.roll.gone[number] = self.plan.last, self.ended
                 del self.roll.members[number]
@@ -231,22 +235,6 @@ class Host:
             if now - entry.heard < SILENT and number not in self.dead
         ]
         return min(at, default=0)
-
-    def listing(self) -> list[dict[str, Any]]:
-        """Members and applicants, for people."""
-        now, out = time.monotonic(), []
-        for number, entry in sorted(self.roll.members.items()):
-            out.append(
-                {
-                    "id": number,
-                    "name": entry.name,
-                    "key": entry.key.hex()[:16],
-                    "round": entry.said.get("round", 0),
-                    "silent": round(now - entry.heard, 1),
-                    "address": entry.address or "relayed",
-                }
-            )
-        return out
 
     # Changes of members
 
@@ -303,22 +291,24 @@ class Host:
 
     def _is_changing(self) -> bool:
         """Whether members come or go; changes that come close together are one."""
-        pending = [*self.dead, *self._leaving(), *self.door.joining()]
+        pending = [*self.dead, *self._leaving(), *self.door.joining(), *self._promises()]
         if not pending:
             self._since = 0.0
             return False
         self._since = self._since or time.monotonic()
         return time.monotonic() - self._since >= GATHER
 
+    def _promises(self) -> dict[int, int]:
+        """The first round that members do not begin before they are told where this term ends."""
+        said = {number: entry.said for number, entry in self._living().items()}
+        now = {number: each for number, each in said.items() if each.get("term") == self._term_number}
+        return {number: each["limit"] for number, each in now.items() if each["limit"] is not None}
+
     def _leaving(self) -> list[int]:
         return [number for number, entry in self._living().items() if entry.said.get("leaving")]
 
     def _prepare(self, living: dict[int, Entry]) -> None:
-        term = self.roll.term
-        assert term is not None
-        for number, entry in living.items():
-            if entry.said.get("term") == term.number and entry.said.get("limit") is not None:
-                self.promised[number] = entry.said["limit"]
+        self.promised |= self._promises()
         if all(number in self.promised for number in living):
             self.roll.stop = min(max(self.promised[number] for number in living), self.plan.last)
             self.roll.phase = "stopping"
@@ -339,13 +329,7 @@ class Host:
         """Begin the next term: everyone who lives has played all rounds before it."""
         roll, leaving = self.roll, self._leaving()
         assert roll.term is not None
-        dead = {
-            number: max(
-                [roll.term.start, *(1 + each["heard"].get(str(number), -1) for each in closed.values())]
-            )
-            for number in roll.members
-            if number in self.dead
-        }
+        dead = self._dead_since(closed)
         joining = self.door.joining()
         if len(leaving) + len(dead) == len(roll.members):
             self._end("all members have left")
@@ -381,6 +365,13 @@ class Host:
             self._send(entry.route, b"word", json.dumps({"ended": f"left in round {coming.start}"}).encode())
         self._tell_all()
 
+    def _dead_since(self, closed: dict[int, dict[str, Any]]) -> dict[int, int]:
+        """The first round that each of the dead did not play, from what the others heard in this term."""
+        roll, heard = self.roll, [each["heard"] for each in closed.values()]
+        assert roll.term is not None
+        dead = [number for number in roll.members if number in self.dead]
+        return silent_since(roll.term, dead, heard, roll.misses, self._exchanging)
+
     def _tell_all(self) -> None:
         for number, entry in self.roll.members.items():
             if entry.said:
@@ -389,6 +380,10 @@ class Host:
     def _end(self, how: str) -> None:
         living = self._living()
         self.finished = sum(bool(entry.said.get("done")) for entry in living.values())
+        closed = {number: said for number, entry in living.items() if (said := entry.said.get("closed"))}
+        if self.finished and self.dead and not self._is_fixed:
+            since = self._dead_since(closed).items()
+            self.roll.events += [Dead(round=self.plan.last, node=node, since=t) for node, t in since]
         self.ended, self.roll.phase = how, "ended"
         self.roll.save()
         write_events(self.folder / EVENTS, self.roll.record())

@@ -14,7 +14,7 @@ from zocosmo.net.post import Peer, Post
 from zocosmo.net.soft import SoftDeadline
 
 SILENT = 3.0  # seconds without a heartbeat after which nobody waits for a peer
-GRACE = 0.2  # seconds for a message of a peer that is past its round
+GRACE = 1.0  # seconds for a message of a peer that is past its round
 NOTICE = 10.0  # seconds between lines that say for whom we wait
 
 Pair = tuple[int, int]

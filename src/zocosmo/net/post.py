@@ -8,6 +8,7 @@ exchanges reports and words with the host. Whatever the other thread reads is un
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -22,6 +23,7 @@ PIECE, PIECES = 2**18, 16  # bytes of a piece of a state, and pieces that are se
 STRANGE = 10.0  # seconds after which one who still knocks is a stranger
 MALFORMED = (ValueError, KeyError, TypeError, RecursionError)  # what notes and questions may raise
 HELD = 20_000  # messages of one peer that may wait to be read
+EARLY = 4096  # relayed messages of those of whom the host has yet to tell us
 
 
 class Peer(NamedTuple):
@@ -73,6 +75,7 @@ class Post:
         self._up: dict[bytes, float] = {}  # by key: when something last came over it
         self._in: dict[bytes, tuple[bytes, float]] = {}  # by key: the peer's connection to us
         self._sealed: dict[bytes, Relayed] = {}
+        self._early: deque[list[bytes]] = deque(maxlen=EARLY)  # key and what is sealed, of strangers so far
         self._orders: Any = self._context.socket(zmq.PULL)
         self._orders.bind("inproc://orders")
         self._ordering: Any = self._context.socket(zmq.PUSH)
@@ -207,6 +210,10 @@ class Post:
                 socket = self._out[key] = make_socket(self._context, zmq.DEALER, self.secret, key)
                 socket.connect(peer.address)
                 self._poller.register(socket, zmq.POLLIN)
+        early, self._early = self._early, deque(maxlen=EARLY)
+        for key, sealed in early:
+            if key in self._peers:
+                self._from_relay(key, sealed)
         self._beat(self.position)
 
     def _send(self, key: bytes, envelope: Envelope) -> None:
@@ -293,16 +300,28 @@ class Post:
 
     def _from_host(self, parts: list[Any]) -> None:
         what, *rest = [bytes(part) for part in parts]
+        if what == b"relay" and len(rest) == 2:
+            if rest[0] in self._peers:
+                self._from_relay(*rest)
+            else:
+                self._early.append(rest)  # it may be in a term that we are about to enter
+        elif what == b"word" and len(rest) == 1:
+            self._hear_word(rest[0])
+
+    def _hear_word(self, word: bytes) -> None:
+        assert self._desk is not None
         try:
-            if what == b"relay" and len(rest) == 2 and rest[0] in self._peers:
-                self._open(rest[0], self._relay(rest[0]).open(rest[1]))
-            elif what == b"word" and len(rest) == 1:
-                assert self._desk is not None
-                with self.lock:
-                    self._desk.take_word(json.loads(rest[0]))
-                    self.lock.notify_all()
+            with self.lock:
+                self._desk.take_word(json.loads(word))
+                self.lock.notify_all()
+        except MALFORMED as error:
+            self._once(f"refused a word of the host: {error!r}")
+
+    def _from_relay(self, key: bytes, sealed: bytes) -> None:
+        try:
+            self._open(key, self._relay(key).open(sealed))
         except (*MALFORMED, MessageError) as error:
-            self._once(f"refused a relayed message of {self._who(rest[0])}: {error}")
+            self._once(f"refused a relayed message of {self._who(key)}: {error}")
 
     def _take(self, key: bytes, parts: list[Any]) -> None:
         try:

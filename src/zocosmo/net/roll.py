@@ -49,6 +49,7 @@ class Roll:
         self.misses: set[Miss] = set()
         self.hashes: dict[int, str] = {}  # of states at the start of the term, by member
         self.phase, self.stop = "gathering", 0
+        self._linked: tuple[Term | None, set[tuple[int, int]]] = None, set()
 
     # On disk
 
@@ -90,17 +91,43 @@ class Roll:
             self.term = Term(number, start, listed, self.topology, next_id)
             self.members = {each["id"]: Entry.of(each, now) for each in kept["members"]}
         if (self.folder / MISSES).exists():
-            lines = (self.folder / MISSES).read_text(encoding="utf-8").splitlines()
-            self.misses = set(map(_as_miss, map(json.loads, lines)))
+            self._load_misses(self.folder / MISSES)
         return True
 
-    def note(self, misses: Iterable[Any]) -> None:
-        """Record missed messages at once."""
-        new = [miss for miss in dict.fromkeys(map(_as_miss, misses)) if miss not in self.misses]
+    def _load_misses(self, path: Path) -> None:
+        """Up to a line that was not completed: nobody was told that it was noted, so it comes again."""
+        text = path.read_text(encoding="utf-8")
+        whole, _, torn = text.rpartition("\n")
+        self.misses = set(map(_as_miss, map(json.loads, whole.splitlines())))
+        if torn:
+            write_text(path, whole + "\n" if whole else "")
+
+    def note(self, misses: Iterable[Any]) -> list[str]:
+        """Record missed messages of this term at once; says which cannot be.
+
+        All of an earlier term were told when it ended: what comes later is of one who died, and nobody heard
+        more of it.
+        """
+        assert self.term is not None
+        told = [miss for miss in dict.fromkeys(map(_as_miss, misses)) if miss not in self.misses]
+        now = [miss for miss in told if miss[0] >= self.term.start]
+        new = [miss for miss in now if miss[1:3] in self._links]
         if new:
             with (self.folder / MISSES).open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(miss) + "\n" for miss in new)
+                file.write("".join(json.dumps(miss) + "\n" for miss in new))
             self.misses.update(new)
+        strange = [miss for miss in now if miss[1:3] not in self._links]
+        return [f"{i} and {j} are not linked in round {t}" for t, i, j, _ in strange]
+
+    @property
+    def _links(self) -> set[tuple[int, int]]:
+        """The links of this term, by ids."""
+        term = self.term
+        assert term is not None
+        if self._linked[0] is not term:
+            ends = term.ids[term.graph.link_ends].tolist()
+            self._linked = term, {(i, j) for i, j in ends}
+        return self._linked[1]
 
     # As others see it
 
@@ -111,6 +138,20 @@ class Roll:
             [each.id, each.share, each.name, entry.key.hex(), entry.address, entry.salt.hex()]
             for each in self.term.members
             for entry in [self.members[each.id]]
+        ]
+
+    def listing(self, now: float) -> list[dict[str, Any]]:
+        """The members, for people."""
+        return [
+            {
+                "id": number,
+                "name": entry.name,
+                "key": entry.key.hex()[:16],
+                "round": entry.said.get("round", 0),
+                "silent": round(now - entry.heard, 1),
+                "address": entry.address or "relayed",
+            }
+            for number, entry in sorted(self.members.items())
         ]
 
     def record(self) -> Record:

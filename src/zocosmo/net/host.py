@@ -148,7 +148,9 @@ class Host:
                 seen = str(parts[0].get("Peer-Address"))
                 self._hear(route, key, check_report(json.loads(rest[0])), seen)
             elif what == b"who":
-                self._send(route, b"word", json.dumps({"members": self.roll.listing(time.monotonic())}).encode())
+                self._send(
+                    route, b"word", json.dumps({"members": self.roll.listing(time.monotonic())}).encode()
+                )
             else:
                 raise ValueError(f"an unknown kind of message, {what[:20]!r}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

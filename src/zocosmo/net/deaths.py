@@ -46,7 +46,7 @@ def silent_since(
     heard another who died, and its next message told of that: if this was heard, so was the other. What one
     missed travels with its messages, so all that is not known as missed was heard.
     """
-    since = {each: term.start for each in dead}
+    since = dict.fromkeys(dead, term.start)
     for one in heard:
         for each, t in one.items():
             if int(each) in since:

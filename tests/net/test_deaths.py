@@ -1,6 +1,7 @@
 """What a record says of members that died, and of messages that were missed, whoever lived to tell it."""
 
 import json
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,6 +36,7 @@ class DyingLater(Dying):
     dies_at = 46
 
 
+@pytest.mark.slow
 def test_one_who_died_was_heard_by_another_who_died(tmp_path):
     """On a path 0 – 1 – 2 – 3 only member 1 hears 0; both die, and 2 has heard what 1 made of it."""
     config = write_config(tmp_path, graph={"kind": "path", "n": 4}, rounds=160, wire="mod4")
@@ -108,6 +110,7 @@ def test_rounds_of_the_dead_follow_from_what_was_heard_and_missed():
     assert not np.array_equal(last({**since, 2: 3}), last(since))
 
 
+@pytest.mark.slow
 def test_a_member_that_dies_before_the_last_round_is_in_the_record(tmp_path):
     config = write_config(tmp_path, graph={"kind": "ring", "n": 3}, rounds=60, method=EDGE_LOCAL)
     crowd = Threads(config, tmp_path / "out", dead_after=4.0, soft=0.3, lead=1000)
@@ -207,3 +210,56 @@ def test_a_relayed_message_may_come_before_the_host_tells_of_its_sender(is_membe
     post.start(post._desk)
     post.close()
     assert post.inbox == ({(5, where): b"frame"} if is_member else {})
+
+
+def test_an_attempt_to_change_members_is_cancelled_by_its_number():
+    """Words may come late: those of earlier attempts change nothing."""
+    desk = Desk(SimpleNamespace(position=Where(0, 7), report_soon=lambda: None), {})
+    desk.is_playing = True
+
+    def hear(**word):
+        desk.take_word({"term": 0, **word})
+        return desk.limit is not None, desk.report()["attempt"]
+
+    assert hear(prepare=1) == (True, 1)
+    assert hear(cancel=0) == (True, 1)
+    assert hear(cancel=1) == (False, 1)
+    assert hear(prepare=1) == (False, 1)
+    assert hear(prepare=3) == (True, 3)
+    assert hear(cancel=2) == (True, 3)
+
+
+class FrozenLong(Paced):
+    """A member that freezes for 7 s, heartbeats included."""
+
+    def _may_begin(self, t):
+        if t == 30:
+            with self.post.lock:
+                time.sleep(7.0)
+        return super()._may_begin(t)
+
+
+@pytest.mark.slow
+def test_rounds_go_on_while_a_change_waits_for_a_frozen_member(tmp_path):
+    config = write_config(tmp_path, graph={"kind": "ring", "n": 4}, rounds=900, log_every=100, wire="mod4")
+    crowd = Threads(config, tmp_path / "out", soft=0.3, lead=1000)
+    for kind in (Paced, FrozenLong, Paced, Paced):
+        crowd.join(kind=kind)
+    crowd.wait_for(lambda: crowd.round_of(0) > 30)
+    time.sleep(4.0)  # it is silent
+    late, at = crowd.join(), crowd.round_of(0)
+    crowd.wait_for(lambda: crowd.round_of(0) > at + 40, within=2.5)
+    assert not crowd.members[late].desk.is_playing
+    crowd.wait()
+    assert crowd.members[late].desk.is_playing
+    assert crowd.host.finished == 5
+    assert replay(config, crowd.out)[1] == []
+
+
+def test_the_dead_are_dead_for_a_host_that_starts_again(tmp_path):
+    roll = roll_in(tmp_path)
+    roll.dead[2] = "removed after 20 s without a heartbeat; join again"
+    roll.save()
+    again = roll_in(tmp_path)
+    assert again.load(0.0)
+    assert (again.dead, sorted(again.living())) == (roll.dead, [0, 1, 3])

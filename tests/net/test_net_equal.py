@@ -1,4 +1,4 @@
-"""Every method, codec, graph and wire that processes over Gloo have: members over ZeroMQ equal the simulator."""
+"""Every method, codec, graph and wire of the runtime: members over ZeroMQ equal the simulator."""
 
 import json
 from itertools import cycle, product

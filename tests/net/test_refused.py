@@ -184,6 +184,7 @@ def test_connections_that_are_garbage(tmp_path):
 
 def test_reports_that_are_malformed():
     good = {"salt": "00", "term": 0, "round": 1, "misses": [], "limit": None, "closed": None, "id": None}
+    good["attempt"] = 0
     assert check_report(good) == good
     for name, bad in (
         ("term", "0"),

@@ -3,7 +3,9 @@
 Reports and words repeat all that is not settled, so either may be lost, and either side may start again.
 A change of members takes three steps. The host prepares: each member promises not to begin the round of its
 `limit`. The host names the round `stop`, the highest limit. Members play up to it and report themselves
-closed; when all who live are, the host says how the new term starts.
+closed; when all who live are, the host says how the new term starts. If a member falls silent before there is
+a `stop`, the host cancels this attempt and rounds go on. Attempts have ascending numbers, so that a word that
+comes late changes nothing.
 """
 
 import json
@@ -31,6 +33,7 @@ class Desk:
         self.id: int | None = None
         self.start: dict[str, Any] | None = None  # of the newest term
         self.limit: int | None = None
+        self.attempt = 0  # in which it was promised
         self.stop: int | None = None
         self.closed: dict[str, Any] | None = None
         self.pace = 0  # the round of the slowest member that is alive
@@ -52,7 +55,7 @@ class Desk:
         said |= {"term": term if self.is_playing else -1, "round": t}
         if self.id is None:
             said |= {"manifest": self.manifest, "own": self.own}
-        said |= {"limit": self.limit, "misses": self._open[:NOTES]}
+        said |= {"limit": self.limit, "attempt": self.attempt, "misses": self._open[:NOTES]}
         tells_all = len(self._open) <= NOTES  # else the rest comes first
         return said | {"closed": self.closed if tells_all else None, "done": self.is_done and tells_all}
 
@@ -69,11 +72,13 @@ class Desk:
         if start is not None and (self.start is None or start["term"] > self.start["term"]):
             self.start = start
         if self.is_playing and word.get("term") == self.post.position.term:
-            if word.get("prepare") and self.limit is None:
-                self.limit = self._promise()
-                self.post.report_soon()
             if word.get("stop") is not None:
                 self.stop = word["stop"]
+            if word.get("cancel", -1) >= self.attempt:
+                self.limit = None
+            if word.get("prepare", 0) > self.attempt:
+                self.attempt, self.limit = word["prepare"], self._promise()
+                self.post.report_soon()
 
     def take_notes(self, peer: int, notes: bytes) -> None:
         """Missed messages that a peer knows of, who may not live to tell the host."""

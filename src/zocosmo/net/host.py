@@ -49,7 +49,7 @@ class Host:
             header = replace(header, seed=None)  # it is secret
         self.roll = Roll(folder, header, topology_of(trial))
         self.door = Door(self.roll, self.manifest, allowed, say)
-        self.dead, self.promised = self.door.dead, dict[int, int]()
+        self.dead, self._attempt = self.door.dead, 0
         self._is_fixed = not can_skip(trial.method)  # nobody can come or go
         self._exchanging = Exchanging(trial.method, Tape(trial.seed))
         self.ended = ""
@@ -219,9 +219,12 @@ class Host:
                 "changes": [each.plain() for each in roll.events if each.round == term.start and term.number],
                 "hashes": roll.hashes,
             }
-        word["prepare"] = roll.phase in ("preparing", "stopping")
-        if roll.phase == "stopping":
+        if roll.phase == "preparing":
+            word["prepare"] = self._attempt
+        elif roll.phase == "stopping":
             word["stop"] = roll.stop
+        else:
+            word["cancel"] = entry.said["attempt"]
         if self.ended:
             word["ended"] = self.ended
         if number in roll.gone or number in self.dead:
@@ -248,15 +251,18 @@ class Host:
             self._found()
             return
         self._bury()
-        living = self._living()
-        if self._is_fixed and (missing := [*self.dead, *self._leaving()]):
+        living = self.roll.living()
+        if self._is_fixed and (missing := [*self.dead, *self.roll.leaving()]):
             self._end(f"member {missing[0]} is gone, and this method cannot go on without it")
         elif not living:
             self._end("no member is left")
         elif all(entry.said.get("done") for entry in living.values()):
             self._end("finished")
         elif phase == "running" and self._is_changing():
-            self.roll.phase, self.promised = "preparing", {}
+            self._attempt = 1 + max(
+                self._attempt, *(entry.said.get("attempt", 0) for entry in living.values())
+            )
+            self.roll.phase = "preparing"
             self._tell_all()
         elif phase == "preparing":
             self._prepare(living)
@@ -280,41 +286,37 @@ class Host:
         self._say(f"{self.seats} members: round 0 begins")
         self._tell_all()
 
-    def _living(self) -> dict[int, Entry]:
-        return {number: entry for number, entry in self.roll.members.items() if number not in self.dead}
-
     def _bury(self) -> None:
         """Members that have been silent for too long are dead."""
-        now, limit = time.monotonic(), self.invitation.dead_after
+        now, limit, known = time.monotonic(), self.invitation.dead_after, len(self.dead)
         for number, entry in self.roll.members.items():
             if number not in self.dead and now - entry.heard > limit:
                 self.dead[number] = f"removed after {limit:g} s without a heartbeat; join again"
                 self._say(f"member {number} ({entry.name}) is dead: no heartbeat for {limit:g} s")
+        if len(self.dead) > known:
+            self.roll.save()
 
     def _is_changing(self) -> bool:
-        """Whether members come or go; changes that come close together are one."""
-        pending = [*self.dead, *self._leaving(), *self.door.joining(), *self._promises()]
-        if not pending:
+        """Whether members come or go; changes that come close together are one.
+
+        None begins while a member is silent: all would have to wait until it is back, or dead.
+        """
+        pending = [*self.dead, *self.roll.leaving(), *self.door.joining()]
+        if not pending or self.roll.is_silent(time.monotonic(), SILENT):
             self._since = 0.0
             return False
         self._since = self._since or time.monotonic()
         return time.monotonic() - self._since >= GATHER
 
-    def _promises(self) -> dict[int, int]:
-        """The first round that members do not begin before they are told where this term ends."""
-        said = {number: entry.said for number, entry in self._living().items()}
-        now = {number: each for number, each in said.items() if each.get("term") == self._term_number}
-        return {number: each["limit"] for number, each in now.items() if each["limit"] is not None}
-
-    def _leaving(self) -> list[int]:
-        return [number for number, entry in self._living().items() if entry.said.get("leaving")]
-
     def _prepare(self, living: dict[int, Entry]) -> None:
-        self.promised |= self._promises()
-        if all(number in self.promised for number in living):
-            self.roll.stop = min(max(self.promised[number] for number in living), self.plan.last)
+        promised = self.roll.promises(self._attempt)
+        if all(number in promised for number in living):
+            self.roll.stop = min(max(promised.values()), self.plan.last)
             self.roll.phase = "stopping"
             self.roll.save()
+            self._tell_all()
+        elif self.roll.is_silent(time.monotonic(), SILENT):
+            self.roll.phase, self._since = "running", 0.0
             self._tell_all()
 
     def _stop(self, living: dict[int, Entry]) -> None:
@@ -329,7 +331,7 @@ class Host:
 
     def _change(self, living: dict[int, Entry], closed: dict[int, dict[str, Any]]) -> None:
         """Begin the next term: everyone who lives has played all rounds before it."""
-        roll, leaving = self.roll, self._leaving()
+        roll, leaving = self.roll, self.roll.leaving()
         assert roll.term is not None
         dead = self._dead_since(closed)
         joining = self.door.joining()
@@ -380,7 +382,7 @@ class Host:
                 self._answer(number, entry)
 
     def _end(self, how: str) -> None:
-        living = self._living()
+        living = self.roll.living()
         self.finished = sum(bool(entry.said.get("done")) for entry in living.values())
         closed = {number: said for number, entry in living.items() if (said := entry.said.get("closed"))}
         if self.finished and self.dead and not self._is_fixed:

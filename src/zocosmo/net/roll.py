@@ -45,6 +45,7 @@ class Roll:
         self.term: Term | None = None
         self.members: dict[int, Entry] = {}
         self.gone: dict[int, tuple[int, str]] = {}  # round and how, of members that are no more
+        self.dead: dict[int, str] = {}  # members to be removed, and why
         self.events: list[Event] = []
         self.misses: set[Miss] = set()
         self.hashes: dict[int, str] = {}  # of states at the start of the term, by member
@@ -58,6 +59,7 @@ class Roll:
         kept: dict[str, Any] = {"header": self.header.plain(), "phase": self.phase, "stop": self.stop}
         kept["hashes"] = self.hashes
         kept["events"] = [event.plain() for event in self.events]
+        kept["dead"] = {str(each): why for each, why in self.dead.items()}
         kept["gone"] = {str(each): list(how) for each, how in self.gone.items()}
         if term is not None:
             kept["term"] = [term.number, term.start, term.next_id]
@@ -84,6 +86,7 @@ class Roll:
         self.phase, self.stop = kept["phase"], kept["stop"]
         self.hashes = {int(each): text for each, text in kept["hashes"].items()}
         self.events = [read_event(json.dumps(each)) for each in kept["events"]]
+        self.dead |= {int(each): why for each, why in kept["dead"].items()}
         self.gone = {int(each): (how[0], how[1]) for each, how in kept["gone"].items()}
         if "term" in kept:
             listed = tuple(Member(each["id"], each["share"], each["name"]) for each in kept["members"])
@@ -128,6 +131,30 @@ class Roll:
             ends = term.ids[term.graph.link_ends].tolist()
             self._linked = term, {(i, j) for i, j in ends}
         return self._linked[1]
+
+    # What members say
+
+    def living(self) -> dict[int, Entry]:
+        """Members that are not to be removed as dead."""
+        return {number: entry for number, entry in self.members.items() if number not in self.dead}
+
+    def leaving(self) -> list[int]:
+        return [number for number, entry in self.living().items() if entry.said.get("leaving")]
+
+    def is_silent(self, now: float, after: float) -> bool:
+        """Whether one who lives has not reported for some seconds."""
+        return any(now - entry.heard > after for entry in self.living().values())
+
+    def promises(self, attempt: int) -> dict[int, int]:
+        """The first round that members do not begin before they are told where this term ends."""
+        assert self.term is not None
+        said = {number: entry.said for number, entry in self.living().items() if entry.said}
+        made = {number: each for number, each in said.items() if each["attempt"] == attempt}
+        return {
+            number: each["limit"]
+            for number, each in made.items()
+            if each["term"] == self.term.number and each["limit"] is not None
+        }
 
     # As others see it
 

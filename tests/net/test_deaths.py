@@ -1,7 +1,9 @@
 """What a record says of members that died, and of messages that were missed, whoever lived to tell it."""
 
 import json
+import threading
 import time
+from collections import defaultdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,9 +16,12 @@ from zocosmo.dist.seal import fresh_salt
 from zocosmo.net.deaths import Exchanging, silent_since
 from zocosmo.net.desk import NOTES, Desk
 from zocosmo.net.envelope import DATA, Envelope, Relayed, Where
+from zocosmo.net.links import GRACE, ZmqLinks
 from zocosmo.net.post import Peer, Post
 from zocosmo.net.roll import MISSES, Entry, Roll
 from zocosmo.net.sockets import public_of
+from zocosmo.net.soft import SoftDeadline
+from zocosmo.net.trail import Trail
 from zocosmo.terms import Dead, Half, Header, Record, Skip, first_term
 
 
@@ -263,3 +268,26 @@ def test_the_dead_are_dead_for_a_host_that_starts_again(tmp_path):
     again = roll_in(tmp_path)
     assert again.load(0.0)
     assert (again.dead, sorted(again.living())) == (roll.dead, [0, 1, 3])
+
+
+def test_one_who_comes_back_does_not_wait_for_messages_that_are_lost():
+    """The peer is far ahead, and nothing that it sent meanwhile has come: one short wait, not one a round."""
+    lock, trail, now = threading.Condition(), defaultdict(Trail), time.monotonic()
+    trail[7].add(now - GRACE, Where(0, 500))
+    heard = {7: (now, Where(0, 501))}
+    post = SimpleNamespace(lock=lock, inbox={}, heard=heard, trail=trail, salt=b"", send=lambda *_: None)
+    peers = {1: Peer(7, b"", "", b"")}
+    links = ZmqLinks(post, 0, 0, peers, SoftDeadline(20.0), skips=True)
+    for t in range(300):
+        assert links.exchange(dict, {1: 8}, t) == {}
+    assert time.monotonic() - now < GRACE
+    post.inbox[7, Where(0, 300)] = bytes(9)
+    assert list(links.exchange(dict, {1: 8}, 300)) == [1]
+
+
+def test_a_trail_tells_where_a_peer_was():
+    trail = Trail()
+    assert trail.before(10.0) == Where(0, 0)
+    for now, t in ((10.0, 3), (11.0, 8), (11.5, 8), (12.0, 9)):
+        trail.add(now, Where(0, t))
+    assert [trail.before(then).round for then in (9.0, 10.0, 11.9, 12.0)] == [0, 3, 8, 9]

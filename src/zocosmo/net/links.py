@@ -92,8 +92,9 @@ class ZmqLinks:
                     return body
                 now = time.monotonic()
                 at, seen = post.heard[who]
-                if seen > where._replace(number=2**32):  # it sent this before, and ways may differ in speed
-                    until = min(until, now + GRACE)
+                past = where._replace(number=2**32)
+                if seen > past:  # it sent this before, and ways may differ in speed; but not by much
+                    until = now if post.trail[who].before(now - GRACE) > past else min(until, now + GRACE)
                 why = self.is_over()
                 if self.skips and (now >= until or now - at > SILENT or why):
                     return None

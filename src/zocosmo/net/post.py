@@ -8,7 +8,7 @@ exchanges reports and words with the host. Whatever the other thread reads is un
 import json
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +16,7 @@ from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, MessageError
 from zocosmo.net.envelope import ASK, BEAT, DATA, STATE, Envelope, Relayed, Where
 from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
+from zocosmo.net.trail import Trail
 
 PULSE = 0.5  # seconds between heartbeats
 FRESH = 4 * PULSE  # for which a way counts as open after something came over it
@@ -55,6 +56,7 @@ class Post:
         self.heard: dict[
             int, tuple[float, Where]
         ] = {}  # by member: when something last came, and where it was
+        self.trail: defaultdict[int, Trail] = defaultdict(Trail)  # by member: when it came to be where
         self.inbox: dict[tuple[int, Where], bytes] = {}
         self.pieces: dict[tuple[int, int], dict[int, bytes]] = {}  # of states, by member and term
         self.offered: dict[int, bytes] = {}  # our state at the start of a term, for those who join
@@ -341,7 +343,9 @@ class Post:
             if peer is None:
                 return  # of an earlier term
             last = self.heard.get(peer.id, (0.0, Where(0, 0)))[1]
-            self.heard[peer.id] = time.monotonic(), max(last, where._replace(number=0))
+            now, at = time.monotonic(), max(last, where._replace(number=0))
+            self.heard[peer.id] = now, at
+            self.trail[peer.id].add(now, at)
             if notes and self._desk is not None:
                 self._desk.take_notes(peer.id, notes)
             if (

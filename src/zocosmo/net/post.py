@@ -191,7 +191,7 @@ class Post:
             except AGAIN:
                 return True
             if what == b"send":
-                self._send(parts[0], Envelope.of(parts[1:]))
+                self._send_parts(parts[0], parts[1:])
             elif what == b"report":
                 self._report()
             elif what == b"meet":
@@ -219,11 +219,14 @@ class Post:
         self._beat(self.position)
 
     def _send(self, key: bytes, envelope: Envelope) -> None:
+        self._send_parts(key, envelope.parts())
+
+    def _send_parts(self, key: bytes, parts: list[bytes]) -> None:
         """Over the best way that is open, or through the host."""
-        parts = envelope.parts()
         if any(_try(socket, [*head, *parts]) for socket, head in self._ways(key)):
             return
         if key in self._peers:
+            envelope = Envelope.of(parts)
             _try(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
             self.relayed += envelope.kind == DATA
 

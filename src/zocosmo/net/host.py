@@ -18,7 +18,7 @@ from zocosmo.experiments.events import header_of, topology_of
 from zocosmo.net.deaths import Exchanging, silent_since
 from zocosmo.net.door import SILENT, Allowed, Door, check_report
 from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
-from zocosmo.net.roll import EVENTS, MISSES, ROLL, Entry, Roll
+from zocosmo.net.roll import EVENTS, Entry, Roll
 from zocosmo.net.sockets import AGAIN, Gate, Strangers, key_of, make_socket, public_of, zmq
 from zocosmo.terms.events import Dead, Join, write_events
 from zocosmo.terms.members import change_members, first_term
@@ -299,14 +299,18 @@ class Host:
     def _is_changing(self) -> bool:
         """Whether members come or go; changes that come close together are one.
 
-        None begins while a member is silent: all would have to wait until it is back, or dead.
+        None begins while a member is silent, for some time: all would wait until it is back, or dead.
         """
-        pending = [*self.dead, *self.roll.leaving(), *self.door.joining()]
-        if not pending or self.roll.is_silent(time.monotonic(), SILENT):
+        if not [*self.dead, *self.roll.leaving(), *self.door.joining()]:
             self._since = 0.0
             return False
         self._since = self._since or time.monotonic()
-        return time.monotonic() - self._since >= GATHER
+        return time.monotonic() - self._since >= GATHER and not self._waits()
+
+    def _waits(self) -> bool:
+        """Whether a change waits for one who is silent; not for ever, as somebody may always be."""
+        now = time.monotonic()
+        return self.roll.is_silent(now, SILENT) and now - self._since < self.invitation.dead_after
 
     def _prepare(self, living: dict[int, Entry]) -> None:
         promised = self.roll.promises(self._attempt)
@@ -315,8 +319,8 @@ class Host:
             self.roll.phase = "stopping"
             self.roll.save()
             self._tell_all()
-        elif self.roll.is_silent(time.monotonic(), SILENT):
-            self.roll.phase, self._since = "running", 0.0
+        elif self._waits():
+            self.roll.phase = "running"
             self._tell_all()
 
     def _stop(self, living: dict[int, Entry]) -> None:
@@ -392,9 +396,3 @@ class Host:
         self.roll.save()
         write_events(self.folder / EVENTS, self.roll.record())
         self._tell_all()
-
-
-def clear(folder: Path) -> None:
-    """Forget an earlier job in this folder."""
-    for name in (ROLL, MISSES, EVENTS):
-        (folder / name).unlink(missing_ok=True)

@@ -196,6 +196,12 @@ def failures(misses: Iterable[Miss]) -> Iterator[Event]:
             yield Half(**about, by=sender)
 
 
+def clear(folder: Path) -> None:
+    """Forget an earlier job in this folder."""
+    for name in (ROLL, MISSES, EVENTS):
+        (folder / name).unlink(missing_ok=True)
+
+
 def _as_miss(given: Any) -> Miss:
     t, sender, receiver, stage = given
     if stage not in ("values", "level") or min(t, sender, receiver) < 0:

@@ -105,9 +105,10 @@ class Exchanges:
 
     def keep(self, met: Meeting, applied: Mask, index: Index, delta: Values) -> None:
         """Keep what listeners applied until their peers confirm it; `index` has a row for each node here."""
-        for k in np.flatnonzero(applied).tolist():
-            row = int(met.rows[k])
-            self.open[int(met.out[k])] = Debt(row, index[row].copy(), delta[k].copy())
+        some = np.flatnonzero(applied)
+        rows, links = met.rows[some], met.out[some].tolist()
+        places, deltas = index[rows], delta[some]
+        self.open.update(zip(links, map(Debt, rows.tolist(), places, deltas), strict=True))
 
     def due(self) -> list[tuple[Index, Index, Values]]:
         """What to subtract in this round, one part after the other: rows, and places and deltas for each."""

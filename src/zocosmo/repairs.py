@@ -146,9 +146,9 @@ class Repairs(ABC):
             if all(each.applied.all() for each in done):
                 return
             for each in done:
-                failed[each.met.out[~each.applied]] = True
+                failed[self.memory.reverse(each.met.out[~each.applied])] = True
         for met, here, delta in done:
-            unsure = here & failed[met.back]
+            unsure = here & failed[met.out]  # the peer's end of this link
             if unsure.any():
                 self.memory.keep(met, unsure, index.reshape(-1, index.shape[-1]), delta)
 

@@ -13,6 +13,7 @@ from net.crowd import EDGE_LOCAL, Paced, Threads, replay, write_config
 from terms.networks import SEED, living, method, topology
 from zocosmo.core.tape import Tape
 from zocosmo.dist.seal import fresh_salt
+from zocosmo.errors import InputError
 from zocosmo.net.deaths import Exchanging, silent_since
 from zocosmo.net.desk import NOTES, Desk
 from zocosmo.net.envelope import DATA, Envelope, Relayed, Where
@@ -291,3 +292,32 @@ def test_a_trail_tells_where_a_peer_was():
     for now, t in ((10.0, 3), (11.0, 8), (11.5, 8), (12.0, 9)):
         trail.add(now, Where(0, t))
     assert [trail.before(then).round for then in (9.0, 10.0, 11.9, 12.0)] == [0, 3, 8, 9]
+
+
+class FrozenAtTheEnd(Paced):
+    """A member that freezes for 6 s when all its rounds are done, and has said so."""
+
+    def _finish(self, engine):
+        with self.post.lock:
+            self.desk.is_done = True
+            self._say_closed(engine)
+        self.post.report_now()
+        time.sleep(0.2)
+        with self.post.lock:
+            time.sleep(6.0)
+        return super()._finish(engine)
+
+
+@pytest.mark.slow
+def test_the_last_word_reaches_one_who_is_frozen_and_one_who_waits_to_join(tmp_path):
+    config = write_config(tmp_path, graph={"kind": "ring", "n": 3}, rounds=100, log_every=50)
+    crowd = Threads(config, tmp_path / "out", soft=0.3, lead=1000)
+    for kind in (Paced, FrozenAtTheEnd, Paced):
+        crowd.join(kind=kind)
+    crowd.wait_for(lambda: crowd.round_of(0) > 70)
+    late = crowd.join()
+    crowd.wait()
+    assert crowd.host.finished == 3
+    assert [crowd.results[k] for k in range(3)] == ["finished; 100 rounds done"] * 3
+    assert isinstance(crowd.results[late], InputError)
+    assert "finished" in str(crowd.results[late])

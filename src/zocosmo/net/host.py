@@ -25,7 +25,6 @@ from zocosmo.terms.members import change_members, first_term
 
 TICK = 0.1  # seconds between looks at what is due
 GATHER = 0.3  # seconds in which changes are taken together
-BYE = 5.0  # seconds in which members may fetch the last word
 
 
 class Host:
@@ -87,7 +86,9 @@ class Host:
             poller.register(socket, zmq.POLLIN)
         due, until = 0.0, None
         try:
-            while not self.is_stopped and (until is None or (time.monotonic() < until and self.roll.members)):
+            while not self.is_stopped and (
+                until is None or (time.monotonic() < until and self.roll.living())
+            ):
                 ready = dict(poller.poll(int(1000 * TICK)))
                 if self._gate.socket in ready:
                     self._gate.serve(self._admit)
@@ -99,7 +100,7 @@ class Host:
                     due = time.monotonic() + TICK
                     self._advance()
                 if self.ended and until is None:
-                    until = time.monotonic() + BYE
+                    until = time.monotonic() + self.invitation.dead_after  # for those who have not said bye
         finally:
             self._close()
         return self.finished
@@ -277,8 +278,9 @@ class Host:
         founders = ready[: self.seats]
         self.roll.term = first_term(self.roll.topology, [entry.name for entry in founders])
         self.roll.members = dict(enumerate(founders))
-        for entry in founders:
-            del self.door.applicants[entry.key]
+        self.door.applicants = {
+            key: each for key, each in self.door.applicants.items() if each not in founders
+        }
         self.roll.phase = "running"
         if self._is_fixed:
             self.door.closed = "the members of this method are fixed; it has begun"
@@ -384,6 +386,8 @@ class Host:
         for number, entry in self.roll.members.items():
             if entry.said:
                 self._answer(number, entry)
+        for entry in self.door.applicants.values() if self.ended else ():
+            self._answer(None, entry)
 
     def _end(self, how: str) -> None:
         living = self.roll.living()

@@ -307,8 +307,11 @@ class Member:
             self.desk.is_done = not self.desk.ended
         self.post.report_now()
         with self.post.lock:
+            alone = max(60.0, 3 * self.invitation.dead_after)
             while not self.desk.ended:
                 self.post.lock.wait(PULSE)
+                if time.monotonic() - self.desk.last_word > alone:
+                    self.desk.ended = "the host is gone"
         self.is_fine = True
         self._folder().end(self.desk.ended, engine, self.account, self.term)
         with self.post.lock:

@@ -84,9 +84,8 @@ class LivingSimulation(Simulation):
             self._round_without(np.searchsorted(self.term.ids, sorted(gone)))
         else:
             super().round()
-        for link in memory.undone:
-            by, other = self.term.ids[memory.ends[link]].tolist()
-            self.repairs.append((t, by, other))
+        undone = self.term.ids[memory.ends[memory.undone]].tolist() if memory.undone else []
+        self.repairs += [(t, by, other) for by, other in undone]
 
     def _round_without(self, silent: Index) -> None:
         """A round in which some nodes do nothing: what it did to them is put back."""

@@ -260,9 +260,8 @@ class Host:
         elif all(entry.said.get("done") for entry in living.values()):
             self._end("finished")
         elif phase == "running" and self._is_changing():
-            self._attempt = 1 + max(
-                self._attempt, *(entry.said.get("attempt", 0) for entry in living.values())
-            )
+            attempts = (entry.said.get("attempt", 0) for entry in living.values())
+            self._attempt = 1 + max(self._attempt, *attempts)
             self.roll.phase = "preparing"
             self._tell_all()
         elif phase == "preparing":
@@ -278,9 +277,8 @@ class Host:
         founders = ready[: self.seats]
         self.roll.term = first_term(self.roll.topology, [entry.name for entry in founders])
         self.roll.members = dict(enumerate(founders))
-        self.door.applicants = {
-            key: each for key, each in self.door.applicants.items() if each not in founders
-        }
+        for entry in founders:
+            del self.door.applicants[entry.key]
         self.roll.phase = "running"
         if self._is_fixed:
             self.door.closed = "the members of this method are fixed; it has begun"

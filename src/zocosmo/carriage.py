@@ -243,4 +243,7 @@ def _links_of(graphs: Sequence[Graph], n: int, server: bool) -> Index:
     ends = np.concatenate(found)
     if not server:
         ends = ends[ends[:, 0] < n]
-    return np.stack(np.divmod(np.unique(ends @ (n + 2, 1)), n + 2), axis=-1)
+    keys = ends @ (n + 2, 1)
+    if (keys[1:] > keys[:-1]).all():  # of one graph, which may be large
+        return ends
+    return np.stack(np.divmod(np.unique(keys), n + 2), axis=-1)

@@ -290,17 +290,21 @@ class MemoryChannel(Channel):
             return np.ones(len(peers), bool)
         if self._came[0] != self.t or self._came[1] is not lost:
             self._came = self.t, lost, self._came_by_link(lost if isinstance(lost, np.ndarray) else [*lost])
-        came: Mask = self._came[2][met.back]
+        came: Mask = self._came[2][met.out]
         return came
 
-    _came: tuple[int, Any, Any] = -1, None, None  # of which round and losses: by link, whether letters come
+    _came: tuple[int, Any, Any] = (
+        -1,
+        None,
+        None,
+    )  # of which round and losses: by link, whether its sender hears
 
     def _came_by_link(self, lost: Any) -> Mask:
         assert self.repairs is not None
         memory, links = self.repairs.memory, np.asarray(lost, np.int64).reshape(-1, 2)
         came = np.ones(len(memory.ends), bool)
         place = np.minimum(memory.place(links[:, 0], links[:, 1]), len(came) - 1)
-        came[place[(memory.ends[place] == links).all(axis=-1)]] = False
+        came[memory.reverse(place[(memory.ends[place] == links).all(axis=-1)])] = False
         if self.silent is not None:
             came &= ~(self.silent[memory.ends[:, 0]] | self.silent[memory.ends[:, 1]])
         return np.tile(came, len(self.graphs))

@@ -7,6 +7,7 @@ still open, never changes.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -59,6 +60,18 @@ class Exchanges:
         run, key = senders // self.n, senders % self.n * self.n + receivers % self.n
         return run * len(self._keys) + np.searchsorted(self._keys, key)
 
+    def reverse(self, links: Index) -> Index:
+        """The links from the receivers of these to their senders."""
+        run, link = np.divmod(links, len(self._keys))
+        return run * len(self._keys) + self._back[link]
+
+    @cached_property
+    def _back(self) -> Index:
+        keys = self.ends[:, 1] * self.n + self.ends[:, 0]
+        order, back = np.argsort(keys), np.empty(len(keys), np.int64)
+        back[order] = np.arange(len(keys))  # links ascend, and each has its reverse
+        return back
+
     def meet(self, met: Meeting, peers: Values, heard: Mask, can_read: Mask) -> tuple[Mask, Mask, Mask]:
         """Which exchanges the listeners apply, which they undo, and which fail.
 
@@ -92,9 +105,10 @@ class Exchanges:
 
     def keep(self, met: Meeting, applied: Mask, index: Index, delta: Values) -> None:
         """Keep what listeners applied until their peers confirm it; `index` has a row for each node here."""
-        for k in np.flatnonzero(applied).tolist():
-            row = int(met.rows[k])
-            self.open[int(met.out[k])] = Debt(row, index[row].copy(), delta[k].copy())
+        some = np.flatnonzero(applied)
+        rows, links = met.rows[some], met.out[some].tolist()
+        places, deltas = index[rows], delta[some]
+        self.open.update(zip(links, map(Debt, rows.tolist(), places, deltas), strict=True))
 
     def due(self) -> list[tuple[Index, Index, Values]]:
         """What to subtract in this round, one part after the other: rows, and places and deltas for each."""

@@ -127,8 +127,8 @@ class Repairs(ABC):
 
     def _meeting(self, slot: Slot) -> Meeting:
         rows = np.arange(len(self.channel.senders))[slot.rows]
-        ends = self.channel.senders[rows], slot.source
-        return Meeting(rows, self.memory.place(*ends), self.memory.place(*ends[::-1]))
+        out = self.memory.place(self.channel.senders[rows], slot.source)
+        return Meeting(rows, out, self.memory.reverse(out))
 
     def _carry(
         self, letters: Letters, u: Support | None, partners: Partners | None, met: Sequence[Meeting]
@@ -141,14 +141,14 @@ class Repairs(ABC):
 
     def _keep(self, done: Sequence[Exchanged], index: Index) -> None:
         """Keep what was applied here, unless the peer is known to have applied it too."""
-        failed = np.ones(len(self.memory.count), bool)
-        if self.channel.sees_all:
+        failed = np.full(len(self.memory.count), not self.channel.sees_all)
+        if self.channel.sees_all:  # and both ends of every exchange are among these
             if all(each.applied.all() for each in done):
                 return
             for each in done:
-                failed[each.met.out] = ~each.applied
+                failed[self.memory.reverse(each.met.out[~each.applied])] = True
         for met, here, delta in done:
-            unsure = here & failed[met.back]
+            unsure = here & failed[met.out]  # the peer's end of this link
             if unsure.any():
                 self.memory.keep(met, unsure, index.reshape(-1, index.shape[-1]), delta)
 
@@ -170,8 +170,11 @@ class Repairs(ABC):
 
     def _add(self, slot: Slot, applied: Mask, read: Values, own: Values, out: Values, paired: bool) -> Values:
         """Add what was applied to `out`; returns it."""
-        delta: Values = slot.weight * (read - own[slot.rows])
-        delta[~applied] = 0
+        delta = read  # which is ours
+        delta -= own if isinstance(slot.rows, slice) else own[slot.rows]
+        delta *= slot.weight
+        if not applied.all():
+            delta[~applied] = 0
         out[slot.rows] += delta
         return delta
 

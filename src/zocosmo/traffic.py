@@ -55,6 +55,7 @@ class Traffic:
         self._keys = self.links @ (self.n, 1)
         self.silent: NDArray[np.bool_] | None = None  # (n,) nodes that send nothing
         self._routed: Counter[tuple[MessageKind, Route]] = Counter()
+        self._unsent: dict[MessageKind, Index] = {}  # of those over links: what silent nodes did not send
         self._paired: dict[MessageKind, list[Partners]] = {}
         self._counted: dict[MessageKind, Index] = {}
         self._by_route: dict[Route, Index] = {}
@@ -65,9 +66,15 @@ class Traffic:
         if over == "sum":
             kind = kind._replace(of=kind.size)  # scalars, never coordinates, even where there are d of them
         if self.silent is not None:
-            self.from_some(kind, np.ones((len(self.graphs), len(self.nodes)), bool))
-            return
+            over = "links"
+            self._take_back(kind, np.flatnonzero(self.silent[self.links[:, 0]]))
         self._routed[kind, over] += 1
+
+    def _take_back(self, kind: MessageKind, links: Index) -> None:
+        """One message less on some links: few of them, in a round in which all others carry one."""
+        if kind not in self._unsent:
+            self._unsent[kind] = np.zeros((len(self.graphs), len(self.links)), np.int64)
+        self._unsent[kind][:, links] += self._messages("links")[:, links]
 
     def paired(self, kind: MessageKind, partners: Partners) -> None:
         waiting = self._paired.setdefault(kind, [])
@@ -101,7 +108,8 @@ class Traffic:
     def settle(self) -> Iterator[tuple[MessageKind, Index]]:
         """(kind, messages by run and link) of everything sent, which is then forgotten."""
         for (kind, over), times in self._routed.items():
-            yield kind, times * self._messages(over)
+            messages = times * self._messages(over)
+            yield kind, messages - self._unsent.pop(kind, 0) if over == "links" else messages
         for kind, partners in self._paired.items():
             if partners:
                 yield kind, self._count(np.stack(partners))
@@ -154,7 +162,10 @@ class Traffic:
     def _over(self, graph: Graph, over: Route) -> Index:
         """Messages by link of one graph."""
         if over == "links":
-            return np.isin(self._keys, graph.link_ends @ (self.n, 1)).astype(np.int64)
+            keys = graph.link_ends @ (self.n, 1)
+            if np.array_equal(self._keys, keys):  # of one graph, which may be large
+                return np.ones(len(keys), np.int64)
+            return np.isin(self._keys, keys).astype(np.int64)
         count = ROUTES[over](graph)
         return np.array([count.get((i, j), 0) for i, j in self.links.tolist()], np.int64)
 

@@ -115,6 +115,10 @@ class Hosts:
         """Carry frames between hosts i and j again; without j, between i and all others."""
         self._tell("join", *self._pair(i, j))
 
+    def hide(self, k: int) -> None:
+        """Put host k behind a router that translates addresses: nobody can open a TCP connection to it."""
+        self._tell("hide", self._host(k))
+
     def set_delay(self, seconds: float) -> None:
         """Seconds that a frame takes one way, from now on: none overtakes those already under way."""
         self.delay = check_delay(seconds)
@@ -242,6 +246,7 @@ class Switch:
         self.ports: list[socket.socket] = []
         self.place = {hardware(k): (k,) for k in range(len(hosts))}
         self.cuts: set[tuple[int, int]] = set()
+        self.hidden: set[int] = set()  # hosts to which nobody can open a connection
         self.delay, self.lost = 0.0, 0
         self.wire: deque[tuple[float, int, int, bytes]] = deque()  # due, source, target, frame
 
@@ -275,6 +280,9 @@ class Switch:
     def set_delay(self, seconds: float) -> None:
         self.delay = seconds
 
+    def hide(self, k: int) -> None:
+        self.hidden.add(k)
+
     def cut(self, i: int, j: int | None) -> None:
         self.cuts |= self.links(i, j)
         self.wire = deque(each for each in self.wire if each[1:3] not in self.cuts)
@@ -304,7 +312,8 @@ class Switch:
             if self.wire:
                 due = max(due, self.wire[-1][0])  # the delay may have been cut short
             for target in self.place.get(frame[:6], everyone):
-                if target != source and (source, target) not in self.cuts:
+                is_lost = (source, target) in self.cuts or (target in self.hidden and is_opening(frame))
+                if target != source and not is_lost:
                     self.wire.append((due, source, target, frame))
 
     def deliver(self) -> None:
@@ -312,6 +321,14 @@ class Switch:
         while self.wire and self.wire[0][0] <= now:
             _, _, target, frame = self.wire.popleft()
             self.lost += not sent(self.ports[target], frame)
+
+
+def is_opening(frame: bytes) -> bool:
+    """Whether a frame opens a TCP connection: SYN without ACK, over IPv4."""
+    if frame[12:14] != b"\x08\0" or frame[23] != socket.IPPROTO_TCP:
+        return False
+    flags = frame[14 + 4 * (frame[14] & 15) + 13]
+    return flags & 0x12 == 0x02
 
 
 def enter(name: str) -> None:

@@ -168,6 +168,16 @@ def test_a_frame_goes_to_the_host_it_names_and_a_broadcast_to_all_others():
     assert [each[1:3] for each in switch.wire] == [(1, 2), (1, 0), (1, 2)]
 
 
+def test_nobody_opens_a_connection_to_a_hidden_host_but_it_opens_its_own():
+    with Hosts(2) as hosts:
+        start(hosts, 0, ECHO)
+        start(hosts, 1, ECHO)
+        hosts.hide(1)
+        assert len(ask(hosts, 1, 0)) == 3
+        opened = hosts.run(0, [sys.executable, "-c", ASK, hosts.address(1), "1"], stderr=subprocess.PIPE)
+        assert opened.wait() != 0
+
+
 def test_a_cut_holds_data_back_and_it_arrives_whole_after_the_join():
     """TCP sends again by itself: at worst twice the length of the cut after its start, and 0.2 s."""
     with Hosts(2) as hosts:

@@ -64,7 +64,7 @@ def test_methods_that_cannot_skip_wait(tmp_path, kind):
 
 
 def test_members_join_and_leave_in_terms(tmp_path):
-    config = write_config(tmp_path, rounds=250, log_every=10, wire="mod4")
+    config = write_config(tmp_path, rounds=600, log_every=10, wire="mod4")
     crowd = Threads(config, tmp_path / "out")
     for _ in range(4):
         crowd.join()

@@ -84,6 +84,7 @@ def test_a_killed_member_is_removed_and_its_key_joins_again(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(available() is not None, reason=str(available()))
 def test_two_behind_a_router_delays_and_a_cut_link(tmp_path):
+    """Nobody can connect to members 0 and 1. One says so; the other announces an address all the same."""
     config = write_config(tmp_path, rounds=300, log_every=50, wire="mod4")
     out, keys = tmp_path / "out", [tmp_path / f"{k}.key" for k in range(4)]
     out.mkdir()
@@ -91,12 +92,14 @@ def test_two_behind_a_router_delays_and_a_cut_link(tmp_path):
         make_key(key)
     start = [sys.executable, "-m", "zocosmo"]
     with Hosts(5, delay=0.05) as hosts, (tmp_path / "host.out").open("w+") as stdout:
+        hosts.hide(1)
+        hosts.hide(2)
         options = ["--listen", f"{hosts.address(0)}:7345", "--allow-any", "--out", str(out), "--soft", "2"]
         host = hosts.run(0, [*start, "host", str(config), *options], stdout=stdout)
         address = _address(tmp_path / "host.out")
         members = []
         for k, key in enumerate(keys):
-            listen = "none" if k < 2 else f"{hosts.address(k + 1)}:0"
+            listen = "none" if k == 0 else f"{hosts.address(k + 1)}:0"
             line = [*start, "join", address, "--key", str(key), "--listen", listen, "--out", str(out)]
             members.append(hosts.run(k + 1, line))
         until = time.monotonic() + 120

@@ -2,6 +2,8 @@
 
 import os
 import socket
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from zocosmo.errors import CorruptMessage, InputError, SealBroken
 from zocosmo.net.door import check_report
 from zocosmo.net.envelope import BEAT, DATA, Envelope, Relayed, Where
 from zocosmo.net.host import Host
-from zocosmo.net.invitation import Invitation
+from zocosmo.net.invitation import Invitation, manifest_for
+from zocosmo.net.post import Post
 from zocosmo.net.sockets import public_of
 
 WORST = {**EDGE_LOCAL, "beta": 0.0}
@@ -91,6 +94,53 @@ def test_a_host_that_alters_and_repeats_what_it_relays(tmp_path, monkeypatch):
     assert crowd.host.finished == 3
 
 
+class Forwarding(Host):
+    """A host that keeps what it forwards."""
+
+    forwarded: ClassVar[list[bytes]] = []
+
+    def _forward(self, sender, to, sealed):
+        self.forwarded.append(sealed)
+        super()._forward(sender, to, sealed)
+
+
+def test_what_the_host_forwards_has_no_frame_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("net.crowd.Host", Forwarding)
+    sent, send = [], Post.send
+    monkeypatch.setattr(Post, "send", lambda self, peer, env: (sent.append(env.body), send(self, peer, env)))
+    config = write_config(tmp_path, graph={"kind": "ring", "n": 3}, wire="f64", rounds=20)
+    crowd = Threads(config, tmp_path / "out")
+    for _ in range(3):
+        crowd.join(listen=None)
+    crowd.wait()
+    seen, frames = b"".join(Forwarding.forwarded), [body for body in sent if len(body) > 40]
+    assert min(len(frames), len(Forwarding.forwarded)) > 30
+    values = [body[k : k + 8] for body in frames for k in range(len(body) - 48, len(body) - 7, 8)]
+    assert not [value for value in values if value in seen]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"code": "0.0.1 0123456789abcdef"}, "parameters.code: the job has"), ({"rounds": 70}, "it has 70")],
+)
+def test_a_joiner_with_another_version_or_another_config(tmp_path, monkeypatch, change, words):
+    config, crowd = started(tmp_path, rounds=120)
+
+    def other(plan):
+        ours = manifest_for(plan)
+        return replace(ours, parameters={**ours.parameters, **change})
+
+    monkeypatch.setattr("zocosmo.net.member.manifest_for", other)
+    late = crowd.join()
+    crowd.wait_for(lambda: late in crowd.results)
+    assert isinstance(crowd.results[late], InputError)
+    assert words in str(crowd.results[late])
+    assert said(crowd, "refused key", crowd.members[late].post.key.hex()[:16], words)
+    crowd.wait()
+    assert replay(config, crowd.out)[1] == []
+    assert crowd.host.finished == 3
+
+
 class Poisoned(Paced):
     """A member whose state is wrong in one round."""
 
@@ -134,6 +184,7 @@ def test_connections_that_are_garbage(tmp_path):
 
 def test_reports_that_are_malformed():
     good = {"salt": "00", "term": 0, "round": 1, "misses": [], "limit": None, "closed": None, "id": None}
+    good["attempt"] = 0
     assert check_report(good) == good
     for name, bad in (
         ("term", "0"),

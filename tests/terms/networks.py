@@ -8,6 +8,7 @@ from zocosmo.oracle import Problem
 from zocosmo.sim import Run
 from zocosmo.sim.living import LivingSimulation
 from zocosmo.terms import (
+    Dead,
     Half,
     Header,
     Record,
@@ -77,3 +78,10 @@ def living(rules, record, how, *, problem=None, **options):
     problem = linear(rules.founders.n) if problem is None else problem
     run = Run(how, rules.founders, problem, SEED, rules.schedule)
     return LivingSimulation(run, record, all_terms(record, rules), **options)
+
+
+def active(sim, t):
+    """Who takes a step in round t: those with a partner, but not the dead."""
+    partners = vars(sim.draws.at(t)).get("partners", np.full((1, sim.channel.n), -1))[0]
+    dead = [e.node for e in sim.record.events if isinstance(e, Dead) and e.since <= t < e.round]
+    return (partners != np.arange(sim.channel.n)) & ~np.isin(sim.term.ids, dead)

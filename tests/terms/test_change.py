@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from terms.networks import eventful, living, method, topology
+from terms.networks import active, eventful, living, method, topology
 from zocosmo.methods.corrected import Corrected
-from zocosmo.terms import Dead, Half, Header, Leave, Record, Skip, change_members, first_term
+from zocosmo.terms import Half, Header, Leave, Record, Skip, change_members, first_term
 
 CHANGES = {
     6: {"joining": ["a"], "leaving": [2]},
@@ -38,13 +38,6 @@ def steps(monkeypatch):
 
     monkeypatch.setattr(Corrected, "move", spy)
     return seen
-
-
-def active(sim, t):
-    """Who takes a step in round t: those with a partner, but not the dead."""
-    partners = vars(sim.draws.at(t)).get("partners", np.full((1, sim.channel.n), -1))[0]
-    dead = [e.node for e in sim.record.events if isinstance(e, Dead) and e.since <= t < e.round]
-    return (partners != np.arange(sim.channel.n)) & ~np.isin(sim.term.ids, dead)
 
 
 @pytest.mark.parametrize("wire", ["f64", "mod4"])

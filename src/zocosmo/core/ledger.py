@@ -29,7 +29,8 @@ class Ledger:
 
     def __init__(self, links: Sequence[Link] | Counts, shape: tuple[int, ...] = ()) -> None:
         self.ends: Counts = np.array(links, np.int64).reshape(-1, 2)
-        if len(np.unique(self.ends @ (2**32, 1))) != len(self.ends):
+        keys = self.ends @ (2**32, 1)
+        if not (keys[1:] > keys[:-1]).all() and len(np.unique(keys)) != len(keys):
             raise InputError(f"a ledger lists each directed link once, got {len(self.ends)} with repeats")
         self.counts: Counts = np.zeros((*shape, len(self.ends), len(Bits._fields)), np.int64)
 

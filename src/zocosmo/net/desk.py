@@ -3,7 +3,9 @@
 Reports and words repeat all that is not settled, so either may be lost, and either side may start again.
 A change of members takes three steps. The host prepares: each member promises not to begin the round of its
 `limit`. The host names the round `stop`, the highest limit. Members play up to it and report themselves
-closed; when all who live are, the host says how the new term starts.
+closed; when all who live are, the host says how the new term starts. If a member falls silent before there is
+a `stop`, the host cancels this attempt and rounds go on. Attempts have ascending numbers, so that a word that
+comes late changes nothing.
 """
 
 import json
@@ -15,7 +17,7 @@ from typing import Any
 from zocosmo.net.post import Post
 
 MARGIN = 1.0  # seconds of rounds that a member may play before it knows where to stop
-NOTES = 200  # missed messages that go along with one of ours
+NOTES = 1000  # missed messages that go along with one of ours, or with a report
 
 Miss = tuple[int, int, int, str]  # round, sender, receiver, stage
 
@@ -31,6 +33,7 @@ class Desk:
         self.id: int | None = None
         self.start: dict[str, Any] | None = None  # of the newest term
         self.limit: int | None = None
+        self.attempt = 0  # in which it was promised
         self.stop: int | None = None
         self.closed: dict[str, Any] | None = None
         self.pace = 0  # the round of the slowest member that is alive
@@ -40,6 +43,8 @@ class Desk:
         self.last_word = time.monotonic()
         self._misses: dict[Miss, None] = {}
         self._open: list[Miss] = []  # not yet noted by the host
+        self._notes: bytes | None = None  # these, as they go along with a message
+        self._heard_notes: dict[int, bytes] = {}  # by peer: the last
         self._rounds: deque[tuple[float, int]] = deque(maxlen=20)
 
     # In the thread of the post
@@ -50,13 +55,9 @@ class Desk:
         said |= {"term": term if self.is_playing else -1, "round": t}
         if self.id is None:
             said |= {"manifest": self.manifest, "own": self.own}
-        said |= {
-            "limit": self.limit,
-            "closed": self.closed,
-            "done": self.is_done,
-            "misses": self._open[:1000],
-        }
-        return said
+        said |= {"limit": self.limit, "attempt": self.attempt, "misses": self._open[:NOTES]}
+        tells_all = len(self._open) <= NOTES  # else the rest comes first
+        return said | {"closed": self.closed if tells_all else None, "done": self.is_done and tells_all}
 
     def take_word(self, word: dict[str, Any]) -> None:
         self.last_word = time.monotonic()
@@ -71,21 +72,27 @@ class Desk:
         if start is not None and (self.start is None or start["term"] > self.start["term"]):
             self.start = start
         if self.is_playing and word.get("term") == self.post.position.term:
-            if word.get("prepare") and self.limit is None:
-                self.limit = self._promise()
-                self.post.report_soon()
             if word.get("stop") is not None:
                 self.stop = word["stop"]
+            if word.get("cancel", -1) >= self.attempt:
+                self.limit = None
+            if word.get("prepare", 0) > self.attempt:
+                self.attempt, self.limit = word["prepare"], self._promise()
+                self.post.report_soon()
 
     def take_notes(self, peer: int, notes: bytes) -> None:
         """Missed messages that a peer knows of, who may not live to tell the host."""
+        if self._heard_notes.get(peer) == notes:
+            return
         for t, sender, receiver, stage in json.loads(notes):
             self.add_miss((int(t), int(sender), int(receiver), str(stage)))
+        self._heard_notes[peer] = notes
 
     def _note(self, noted: list[list[Any]]) -> None:
         done = {(each[0], each[1], each[2], each[3]) for each in noted}
         if done:
             self._open = [miss for miss in self._open if miss not in done]
+            self._notes = None
 
     def _promise(self) -> int:
         """The first round that we do not begin before we know where to stop."""
@@ -101,10 +108,18 @@ class Desk:
         if miss not in self._misses:
             self._misses[miss] = None
             self._open.append(miss)
+            self._notes = None
 
     def notes(self) -> bytes:
         """What goes along with a message."""
-        return json.dumps(self._open[-NOTES:]).encode() if self._open else b""
+        if self._notes is None:
+            self._notes = json.dumps(self._open).encode() if self._open else b""
+        return self._notes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the host has to note what was missed before we go on, or it might be lost with us."""
+        return len(self._open) > NOTES
 
     def begin(self, t: int) -> None:
         """Round t of this term begins."""

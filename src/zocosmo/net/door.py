@@ -16,6 +16,7 @@ KINDS: dict[str, tuple[type, ...]] = {  # of what a report says
     "round": (int,),
     "misses": (list,),
     "limit": (int, type(None)),
+    "attempt": (int,),
     "closed": (dict, type(None)),
     "id": (int, type(None)),
 }
@@ -46,7 +47,7 @@ class Door:
     def __init__(self, roll: Roll, manifest: Manifest, allowed: Allowed, say: Callable[[str], None]) -> None:
         self.roll, self.manifest, self.allowed, self._say = roll, manifest, allowed, say
         self.applicants: dict[bytes, Entry] = {}
-        self.dead: dict[int, str] = {}  # members to be removed, and why
+        self.dead = roll.dead
         self.closed = ""  # why nobody can join any more
         self._refused: dict[tuple[bytes, bytes], str] = {}
 

@@ -12,18 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError
 from zocosmo.experiments.events import header_of, topology_of
+from zocosmo.net.deaths import Exchanging, silent_since
 from zocosmo.net.door import SILENT, Allowed, Door, check_report
 from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
-from zocosmo.net.roll import EVENTS, MISSES, ROLL, Entry, Roll
+from zocosmo.net.roll import EVENTS, Entry, Roll
 from zocosmo.net.sockets import AGAIN, Gate, Strangers, key_of, make_socket, public_of, zmq
-from zocosmo.terms.events import Join, write_events
+from zocosmo.terms.events import Dead, Join, write_events
 from zocosmo.terms.members import change_members, first_term
 
 TICK = 0.1  # seconds between looks at what is due
 GATHER = 0.3  # seconds in which changes are taken together
-BYE = 5.0  # seconds in which members may fetch the last word
 
 
 class Host:
@@ -47,8 +48,9 @@ class Host:
             header = replace(header, seed=None)  # it is secret
         self.roll = Roll(folder, header, topology_of(trial))
         self.door = Door(self.roll, self.manifest, allowed, say)
-        self.dead, self.promised = self.door.dead, dict[int, int]()
+        self.dead, self._attempt = self.door.dead, 0
         self._is_fixed = not can_skip(trial.method)  # nobody can come or go
+        self._exchanging = Exchanging(trial.method, Tape(trial.seed))
         self.ended = ""
         self._since = 0.0  # when the first pending change was seen
         self._context: zmq.Context[Any] = zmq.Context()
@@ -84,7 +86,9 @@ class Host:
             poller.register(socket, zmq.POLLIN)
         due, until = 0.0, None
         try:
-            while not self.is_stopped and (until is None or (time.monotonic() < until and self.roll.members)):
+            while not self.is_stopped and (
+                until is None or (time.monotonic() < until and self.roll.living())
+            ):
                 ready = dict(poller.poll(int(1000 * TICK)))
                 if self._gate.socket in ready:
                     self._gate.serve(self._admit)
@@ -96,7 +100,7 @@ class Host:
                     due = time.monotonic() + TICK
                     self._advance()
                 if self.ended and until is None:
-                    until = time.monotonic() + BYE
+                    until = time.monotonic() + self.invitation.dead_after  # for those who have not said bye
         finally:
             self._close()
         return self.finished
@@ -145,7 +149,9 @@ class Host:
                 seen = str(parts[0].get("Peer-Address"))
                 self._hear(route, key, check_report(json.loads(rest[0])), seen)
             elif what == b"who":
-                self._send(route, b"word", json.dumps({"members": self.listing()}).encode())
+                self._send(
+                    route, b"word", json.dumps({"members": self.roll.listing(time.monotonic())}).encode()
+                )
             else:
                 raise ValueError(f"an unknown kind of message, {what[:20]!r}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -178,7 +184,8 @@ class Host:
             where = str(said.get("address") or seen)
             entry.address = f"tcp://{where}" if ":" in where else f"tcp://{where}:{int(said['port'])}"
         if number is not None:
-            self.roll.note(said["misses"])
+            for strange in self.roll.note(said["misses"]):
+                self._say_once(f"refused a miss that member {number} told: {strange}")
             if said.get("bye") and self.ended:
                 self.roll.gone[number] = self.plan.last, self.ended
                 del self.roll.members[number]
@@ -213,9 +220,12 @@ class Host:
                 "changes": [each.plain() for each in roll.events if each.round == term.start and term.number],
                 "hashes": roll.hashes,
             }
-        word["prepare"] = roll.phase in ("preparing", "stopping")
-        if roll.phase == "stopping":
+        if roll.phase == "preparing":
+            word["prepare"] = self._attempt
+        elif roll.phase == "stopping":
             word["stop"] = roll.stop
+        else:
+            word["cancel"] = entry.said["attempt"]
         if self.ended:
             word["ended"] = self.ended
         if number in roll.gone or number in self.dead:
@@ -232,22 +242,6 @@ class Host:
         ]
         return min(at, default=0)
 
-    def listing(self) -> list[dict[str, Any]]:
-        """Members and applicants, for people."""
-        now, out = time.monotonic(), []
-        for number, entry in sorted(self.roll.members.items()):
-            out.append(
-                {
-                    "id": number,
-                    "name": entry.name,
-                    "key": entry.key.hex()[:16],
-                    "round": entry.said.get("round", 0),
-                    "silent": round(now - entry.heard, 1),
-                    "address": entry.address or "relayed",
-                }
-            )
-        return out
-
     # Changes of members
 
     def _advance(self) -> None:
@@ -258,15 +252,17 @@ class Host:
             self._found()
             return
         self._bury()
-        living = self._living()
-        if self._is_fixed and (missing := [*self.dead, *self._leaving()]):
+        living = self.roll.living()
+        if self._is_fixed and (missing := [*self.dead, *self.roll.leaving()]):
             self._end(f"member {missing[0]} is gone, and this method cannot go on without it")
         elif not living:
             self._end("no member is left")
         elif all(entry.said.get("done") for entry in living.values()):
             self._end("finished")
         elif phase == "running" and self._is_changing():
-            self.roll.phase, self.promised = "preparing", {}
+            attempts = (entry.said.get("attempt", 0) for entry in living.values())
+            self._attempt = 1 + max(self._attempt, *attempts)
+            self.roll.phase = "preparing"
             self._tell_all()
         elif phase == "preparing":
             self._prepare(living)
@@ -290,39 +286,41 @@ class Host:
         self._say(f"{self.seats} members: round 0 begins")
         self._tell_all()
 
-    def _living(self) -> dict[int, Entry]:
-        return {number: entry for number, entry in self.roll.members.items() if number not in self.dead}
-
     def _bury(self) -> None:
         """Members that have been silent for too long are dead."""
-        now, limit = time.monotonic(), self.invitation.dead_after
+        now, limit, known = time.monotonic(), self.invitation.dead_after, len(self.dead)
         for number, entry in self.roll.members.items():
             if number not in self.dead and now - entry.heard > limit:
                 self.dead[number] = f"removed after {limit:g} s without a heartbeat; join again"
                 self._say(f"member {number} ({entry.name}) is dead: no heartbeat for {limit:g} s")
+        if len(self.dead) > known:
+            self.roll.save()
 
     def _is_changing(self) -> bool:
-        """Whether members come or go; changes that come close together are one."""
-        pending = [*self.dead, *self._leaving(), *self.door.joining()]
-        if not pending:
+        """Whether members come or go; changes that come close together are one.
+
+        None begins while a member is silent, for some time: all would wait until it is back, or dead.
+        """
+        if not [*self.dead, *self.roll.leaving(), *self.door.joining()]:
             self._since = 0.0
             return False
         self._since = self._since or time.monotonic()
-        return time.monotonic() - self._since >= GATHER
+        return time.monotonic() - self._since >= GATHER and not self._waits()
 
-    def _leaving(self) -> list[int]:
-        return [number for number, entry in self._living().items() if entry.said.get("leaving")]
+    def _waits(self) -> bool:
+        """Whether a change waits for one who is silent; not for ever, as somebody may always be."""
+        now = time.monotonic()
+        return self.roll.is_silent(now, SILENT) and now - self._since < self.invitation.dead_after
 
     def _prepare(self, living: dict[int, Entry]) -> None:
-        term = self.roll.term
-        assert term is not None
-        for number, entry in living.items():
-            if entry.said.get("term") == term.number and entry.said.get("limit") is not None:
-                self.promised[number] = entry.said["limit"]
-        if all(number in self.promised for number in living):
-            self.roll.stop = min(max(self.promised[number] for number in living), self.plan.last)
+        promised = self.roll.promises(self._attempt)
+        if all(number in promised for number in living):
+            self.roll.stop = min(max(promised.values()), self.plan.last)
             self.roll.phase = "stopping"
             self.roll.save()
+            self._tell_all()
+        elif self._waits():
+            self.roll.phase = "running"
             self._tell_all()
 
     def _stop(self, living: dict[int, Entry]) -> None:
@@ -337,15 +335,9 @@ class Host:
 
     def _change(self, living: dict[int, Entry], closed: dict[int, dict[str, Any]]) -> None:
         """Begin the next term: everyone who lives has played all rounds before it."""
-        roll, leaving = self.roll, self._leaving()
+        roll, leaving = self.roll, self.roll.leaving()
         assert roll.term is not None
-        dead = {
-            number: max(
-                [roll.term.start, *(1 + each["heard"].get(str(number), -1) for each in closed.values())]
-            )
-            for number in roll.members
-            if number in self.dead
-        }
+        dead = self._dead_since(closed)
         joining = self.door.joining()
         if len(leaving) + len(dead) == len(roll.members):
             self._end("all members have left")
@@ -381,21 +373,28 @@ class Host:
             self._send(entry.route, b"word", json.dumps({"ended": f"left in round {coming.start}"}).encode())
         self._tell_all()
 
+    def _dead_since(self, closed: dict[int, dict[str, Any]]) -> dict[int, int]:
+        """The first round that each of the dead did not play, from what the others heard in this term."""
+        roll, heard = self.roll, [each["heard"] for each in closed.values()]
+        assert roll.term is not None
+        dead = [number for number in roll.members if number in self.dead]
+        return silent_since(roll.term, dead, heard, roll.misses, self._exchanging)
+
     def _tell_all(self) -> None:
         for number, entry in self.roll.members.items():
             if entry.said:
                 self._answer(number, entry)
+        for entry in self.door.applicants.values() if self.ended else ():
+            self._answer(None, entry)
 
     def _end(self, how: str) -> None:
-        living = self._living()
+        living = self.roll.living()
         self.finished = sum(bool(entry.said.get("done")) for entry in living.values())
+        closed = {number: said for number, entry in living.items() if (said := entry.said.get("closed"))}
+        if self.finished and self.dead and not self._is_fixed:
+            since = self._dead_since(closed).items()
+            self.roll.events += [Dead(round=self.plan.last, node=node, since=t) for node, t in since]
         self.ended, self.roll.phase = how, "ended"
         self.roll.save()
         write_events(self.folder / EVENTS, self.roll.record())
         self._tell_all()
-
-
-def clear(folder: Path) -> None:
-    """Forget an earlier job in this folder."""
-    for name in (ROLL, MISSES, EVENTS):
-        (folder / name).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from zocosmo.net.post import Peer, Post
 from zocosmo.net.soft import SoftDeadline
 
 SILENT = 3.0  # seconds without a heartbeat after which nobody waits for a peer
-GRACE = 0.2  # seconds for a message of a peer that is past its round
+GRACE = 1.0  # seconds for a message of a peer that is past its round
 NOTICE = 10.0  # seconds between lines that say for whom we wait
 
 Pair = tuple[int, int]
@@ -92,8 +92,9 @@ class ZmqLinks:
                     return body
                 now = time.monotonic()
                 at, seen = post.heard[who]
-                if seen > where._replace(number=2**32):  # it sent this before, and ways may differ in speed
-                    until = min(until, now + GRACE)
+                past = where._replace(number=2**32)
+                if seen > past:  # it sent this before, and ways may differ in speed; but not by much
+                    until = now if post.trail[who].before(now - GRACE) > past else min(until, now + GRACE)
                 why = self.is_over()
                 if self.skips and (now >= until or now - at > SILENT or why):
                     return None

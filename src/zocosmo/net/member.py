@@ -229,12 +229,9 @@ class Member:
 
     def _close_term(self, engine: Engine) -> str:
         """Report that all rounds of this term are done, and wait for the next; how it ended, if it did."""
-        heard = {str(self.links.id_of(peer)): t for peer, t in self.links.last_heard.items()}
-        digest = hashlib.blake2b(state_bytes(engine), digest_size=16).hexdigest()
         with self.post.lock:
             now = self.post.position.term
-            self.post.position = self.post.position._replace(round=engine.t)
-            self.desk.closed = {"term": now, "hash": digest, "heard": heard}
+            self._say_closed(engine)
         self.post.report_now()
         with self.post.lock:
             while not self.desk.ended and (self.desk.start or {})["term"] == now:
@@ -244,6 +241,13 @@ class Member:
         self.is_fine = self.desk.is_leaving
         self._folder().end(self.desk.ended, engine, self.account, self.term)
         return f"{self.desk.ended}; {engine.t} rounds done"
+
+    def _say_closed(self, engine: Engine) -> None:
+        """Report our state after the rounds of this term, and whom we heard in them; the lock is held."""
+        heard = {str(self.links.id_of(peer)): t for peer, t in self.links.last_heard.items()}
+        digest = hashlib.blake2b(state_bytes(engine), digest_size=16).hexdigest()
+        self.post.position = self.post.position._replace(round=engine.t)
+        self.desk.closed = {"term": self.post.position.term, "hash": digest, "heard": heard}
 
     # Rounds
 
@@ -275,6 +279,7 @@ class Member:
                 if desk.stop is not None and t >= desk.stop:
                     return False
                 held = desk.stop is None and desk.limit is not None and t >= desk.limit
+                held |= desk.is_full
                 if not held and t <= self._pace() + self.invitation.lead:
                     desk.begin(t)
                     self.post.forget(self.post.position)
@@ -298,12 +303,15 @@ class Member:
     def _finish(self, engine: Engine) -> str:
         """All rounds are done: wait until everyone is."""
         with self.post.lock:
-            self.post.position = self.post.position._replace(round=engine.t)
+            self._say_closed(engine)
             self.desk.is_done = not self.desk.ended
         self.post.report_now()
         with self.post.lock:
+            alone = max(60.0, 3 * self.invitation.dead_after)
             while not self.desk.ended:
                 self.post.lock.wait(PULSE)
+                if time.monotonic() - self.desk.last_word > alone:
+                    self.desk.ended = "the host is gone"
         self.is_fine = True
         self._folder().end(self.desk.ended, engine, self.account, self.term)
         with self.post.lock:

@@ -8,6 +8,7 @@ exchanges reports and words with the host. Whatever the other thread reads is un
 import json
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ from zocosmo.dist.seal import fresh_salt
 from zocosmo.errors import InputError, MessageError
 from zocosmo.net.envelope import ASK, BEAT, DATA, STATE, Envelope, Relayed, Where
 from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
+from zocosmo.net.trail import Trail
 
 PULSE = 0.5  # seconds between heartbeats
 FRESH = 4 * PULSE  # for which a way counts as open after something came over it
@@ -22,6 +24,7 @@ PIECE, PIECES = 2**18, 16  # bytes of a piece of a state, and pieces that are se
 STRANGE = 10.0  # seconds after which one who still knocks is a stranger
 MALFORMED = (ValueError, KeyError, TypeError, RecursionError)  # what notes and questions may raise
 HELD = 20_000  # messages of one peer that may wait to be read
+EARLY = 4096  # relayed messages of those of whom the host has yet to tell us
 
 
 class Peer(NamedTuple):
@@ -53,6 +56,7 @@ class Post:
         self.heard: dict[
             int, tuple[float, Where]
         ] = {}  # by member: when something last came, and where it was
+        self.trail: defaultdict[int, Trail] = defaultdict(Trail)  # by member: when it came to be where
         self.inbox: dict[tuple[int, Where], bytes] = {}
         self.pieces: dict[tuple[int, int], dict[int, bytes]] = {}  # of states, by member and term
         self.offered: dict[int, bytes] = {}  # our state at the start of a term, for those who join
@@ -73,6 +77,7 @@ class Post:
         self._up: dict[bytes, float] = {}  # by key: when something last came over it
         self._in: dict[bytes, tuple[bytes, float]] = {}  # by key: the peer's connection to us
         self._sealed: dict[bytes, Relayed] = {}
+        self._early: deque[list[bytes]] = deque(maxlen=EARLY)  # key and what is sealed, of strangers so far
         self._orders: Any = self._context.socket(zmq.PULL)
         self._orders.bind("inproc://orders")
         self._ordering: Any = self._context.socket(zmq.PUSH)
@@ -186,7 +191,7 @@ class Post:
             except AGAIN:
                 return True
             if what == b"send":
-                self._send(parts[0], Envelope.of(parts[1:]))
+                self._send_parts(parts[0], parts[1:])
             elif what == b"report":
                 self._report()
             elif what == b"meet":
@@ -207,14 +212,21 @@ class Post:
                 socket = self._out[key] = make_socket(self._context, zmq.DEALER, self.secret, key)
                 socket.connect(peer.address)
                 self._poller.register(socket, zmq.POLLIN)
+        early, self._early = self._early, deque(maxlen=EARLY)
+        for key, sealed in early:
+            if key in self._peers:
+                self._from_relay(key, sealed)
         self._beat(self.position)
 
     def _send(self, key: bytes, envelope: Envelope) -> None:
+        self._send_parts(key, envelope.parts())
+
+    def _send_parts(self, key: bytes, parts: list[bytes]) -> None:
         """Over the best way that is open, or through the host."""
-        parts = envelope.parts()
         if any(_try(socket, [*head, *parts]) for socket, head in self._ways(key)):
             return
         if key in self._peers:
+            envelope = Envelope.of(parts)
             _try(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
             self.relayed += envelope.kind == DATA
 
@@ -293,16 +305,28 @@ class Post:
 
     def _from_host(self, parts: list[Any]) -> None:
         what, *rest = [bytes(part) for part in parts]
+        if what == b"relay" and len(rest) == 2:
+            if rest[0] in self._peers:
+                self._from_relay(*rest)
+            else:
+                self._early.append(rest)  # it may be in a term that we are about to enter
+        elif what == b"word" and len(rest) == 1:
+            self._hear_word(rest[0])
+
+    def _hear_word(self, word: bytes) -> None:
+        assert self._desk is not None
         try:
-            if what == b"relay" and len(rest) == 2 and rest[0] in self._peers:
-                self._open(rest[0], self._relay(rest[0]).open(rest[1]))
-            elif what == b"word" and len(rest) == 1:
-                assert self._desk is not None
-                with self.lock:
-                    self._desk.take_word(json.loads(rest[0]))
-                    self.lock.notify_all()
+            with self.lock:
+                self._desk.take_word(json.loads(word))
+                self.lock.notify_all()
+        except MALFORMED as error:
+            self._once(f"refused a word of the host: {error!r}")
+
+    def _from_relay(self, key: bytes, sealed: bytes) -> None:
+        try:
+            self._open(key, self._relay(key).open(sealed))
         except (*MALFORMED, MessageError) as error:
-            self._once(f"refused a relayed message of {self._who(rest[0])}: {error}")
+            self._once(f"refused a relayed message of {self._who(key)}: {error}")
 
     def _take(self, key: bytes, parts: list[Any]) -> None:
         try:
@@ -322,7 +346,9 @@ class Post:
             if peer is None:
                 return  # of an earlier term
             last = self.heard.get(peer.id, (0.0, Where(0, 0)))[1]
-            self.heard[peer.id] = time.monotonic(), max(last, where._replace(number=0))
+            now, at = time.monotonic(), max(last, where._replace(number=0))
+            self.heard[peer.id] = now, at
+            self.trail[peer.id].add(now, at)
             if notes and self._desk is not None:
                 self._desk.take_notes(peer.id, notes)
             if (

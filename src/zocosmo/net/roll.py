@@ -45,10 +45,12 @@ class Roll:
         self.term: Term | None = None
         self.members: dict[int, Entry] = {}
         self.gone: dict[int, tuple[int, str]] = {}  # round and how, of members that are no more
+        self.dead: dict[int, str] = {}  # members to be removed, and why
         self.events: list[Event] = []
         self.misses: set[Miss] = set()
         self.hashes: dict[int, str] = {}  # of states at the start of the term, by member
         self.phase, self.stop = "gathering", 0
+        self._linked: tuple[Term | None, set[tuple[int, int]]] = None, set()
 
     # On disk
 
@@ -57,6 +59,7 @@ class Roll:
         kept: dict[str, Any] = {"header": self.header.plain(), "phase": self.phase, "stop": self.stop}
         kept["hashes"] = self.hashes
         kept["events"] = [event.plain() for event in self.events]
+        kept["dead"] = {str(each): why for each, why in self.dead.items()}
         kept["gone"] = {str(each): list(how) for each, how in self.gone.items()}
         if term is not None:
             kept["term"] = [term.number, term.start, term.next_id]
@@ -83,6 +86,7 @@ class Roll:
         self.phase, self.stop = kept["phase"], kept["stop"]
         self.hashes = {int(each): text for each, text in kept["hashes"].items()}
         self.events = [read_event(json.dumps(each)) for each in kept["events"]]
+        self.dead |= {int(each): why for each, why in kept["dead"].items()}
         self.gone = {int(each): (how[0], how[1]) for each, how in kept["gone"].items()}
         if "term" in kept:
             listed = tuple(Member(each["id"], each["share"], each["name"]) for each in kept["members"])
@@ -90,17 +94,67 @@ class Roll:
             self.term = Term(number, start, listed, self.topology, next_id)
             self.members = {each["id"]: Entry.of(each, now) for each in kept["members"]}
         if (self.folder / MISSES).exists():
-            lines = (self.folder / MISSES).read_text(encoding="utf-8").splitlines()
-            self.misses = set(map(_as_miss, map(json.loads, lines)))
+            self._load_misses(self.folder / MISSES)
         return True
 
-    def note(self, misses: Iterable[Any]) -> None:
-        """Record missed messages at once."""
-        new = [miss for miss in dict.fromkeys(map(_as_miss, misses)) if miss not in self.misses]
+    def _load_misses(self, path: Path) -> None:
+        """Up to a line that was not completed: nobody was told that it was noted, so it comes again."""
+        text = path.read_text(encoding="utf-8")
+        whole, _, torn = text.rpartition("\n")
+        self.misses = set(map(_as_miss, map(json.loads, whole.splitlines())))
+        if torn:
+            write_text(path, whole + "\n" if whole else "")
+
+    def note(self, misses: Iterable[Any]) -> list[str]:
+        """Record missed messages of this term at once; says which cannot be.
+
+        All of an earlier term were told when it ended: what comes later is of one who died, and nobody heard
+        more of it.
+        """
+        assert self.term is not None
+        told = [miss for miss in dict.fromkeys(map(_as_miss, misses)) if miss not in self.misses]
+        now = [miss for miss in told if miss[0] >= self.term.start]
+        new = [miss for miss in now if miss[1:3] in self._links]
         if new:
             with (self.folder / MISSES).open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(miss) + "\n" for miss in new)
+                file.write("".join(json.dumps(miss) + "\n" for miss in new))
             self.misses.update(new)
+        strange = [miss for miss in now if miss[1:3] not in self._links]
+        return [f"{i} and {j} are not linked in round {t}" for t, i, j, _ in strange]
+
+    @property
+    def _links(self) -> set[tuple[int, int]]:
+        """The links of this term, by ids."""
+        term = self.term
+        assert term is not None
+        if self._linked[0] is not term:
+            ends = term.ids[term.graph.link_ends].tolist()
+            self._linked = term, {(i, j) for i, j in ends}
+        return self._linked[1]
+
+    # What members say
+
+    def living(self) -> dict[int, Entry]:
+        """Members that are not to be removed as dead."""
+        return {number: entry for number, entry in self.members.items() if number not in self.dead}
+
+    def leaving(self) -> list[int]:
+        return [number for number, entry in self.living().items() if entry.said.get("leaving")]
+
+    def is_silent(self, now: float, after: float) -> bool:
+        """Whether one who lives has not reported for some seconds."""
+        return any(now - entry.heard > after for entry in self.living().values())
+
+    def promises(self, attempt: int) -> dict[int, int]:
+        """The first round that members do not begin before they are told where this term ends."""
+        assert self.term is not None
+        said = {number: entry.said for number, entry in self.living().items() if entry.said}
+        made = {number: each for number, each in said.items() if each["attempt"] == attempt}
+        return {
+            number: each["limit"]
+            for number, each in made.items()
+            if each["term"] == self.term.number and each["limit"] is not None
+        }
 
     # As others see it
 
@@ -111,6 +165,20 @@ class Roll:
             [each.id, each.share, each.name, entry.key.hex(), entry.address, entry.salt.hex()]
             for each in self.term.members
             for entry in [self.members[each.id]]
+        ]
+
+    def listing(self, now: float) -> list[dict[str, Any]]:
+        """The members, for people."""
+        return [
+            {
+                "id": number,
+                "name": entry.name,
+                "key": entry.key.hex()[:16],
+                "round": entry.said.get("round", 0),
+                "silent": round(now - entry.heard, 1),
+                "address": entry.address or "relayed",
+            }
+            for number, entry in sorted(self.members.items())
         ]
 
     def record(self) -> Record:
@@ -126,6 +194,12 @@ def failures(misses: Iterable[Miss]) -> Iterator[Event]:
             yield Skip(**about)
         else:
             yield Half(**about, by=sender)
+
+
+def clear(folder: Path) -> None:
+    """Forget an earlier job in this folder."""
+    for name in (ROLL, MISSES, EVENTS):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _as_miss(given: Any) -> Miss:

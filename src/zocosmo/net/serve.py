@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from zocosmo.net.host import Host, clear
+from zocosmo.net.host import Host
 from zocosmo.net.hosttrace import traced_host
 from zocosmo.net.invitation import Invitation
 from zocosmo.net.keys import AllowList
-from zocosmo.net.roll import EVENTS
+from zocosmo.net.roll import EVENTS, clear
 from zocosmo.trace import FOLDER, STUDY
 
 

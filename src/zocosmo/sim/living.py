@@ -25,7 +25,7 @@ from zocosmo.terms.shared import Shared
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
-Links = list[tuple[int, int]]
+NONE = np.zeros((0, 2), np.int64)
 
 
 class Sums(NamedTuple):
@@ -75,7 +75,7 @@ class LivingSimulation(Simulation):
             self._change(self.terms[self.term.number + 1])
         lost = self._failures.get(self.t, {})
         self.channel.lost, self.channel.lost_levels = (
-            {self.t: self._positions(lost.get(stage, []))} for stage in ("values", "level")
+            {self.t: self._positions(lost.get(stage, NONE))} for stage in ("values", "level")
         )
         gone, t = [node for node, (since, until) in self._silent.items() if since <= self.t < until], self.t
         memory = _memory(self.channel)
@@ -84,9 +84,8 @@ class LivingSimulation(Simulation):
             self._round_without(np.searchsorted(self.term.ids, sorted(gone)))
         else:
             super().round()
-        for link in memory.undone:
-            by, other = self.term.ids[memory.ends[link]].tolist()
-            self.repairs.append((t, by, other))
+        undone = self.term.ids[memory.ends[memory.undone]].tolist() if memory.undone else []
+        self.repairs += [(t, by, other) for by, other in undone]
 
     def _round_without(self, silent: Index) -> None:
         """A round in which some nodes do nothing: what it did to them is put back."""
@@ -111,8 +110,9 @@ class LivingSimulation(Simulation):
     def _parts(self) -> dict[str, Values]:
         return {name: part for name, part in self.state._asdict().items() if part is not None}
 
-    def _positions(self, links: Links) -> Any:
-        return np.searchsorted(self.term.ids, np.array(links, np.int64).reshape(-1, 2))
+    def _positions(self, links: Index) -> Any:
+        """Links between ids as links between positions."""
+        return self.term.positions[links]
 
     # Terms
 
@@ -152,17 +152,18 @@ class LivingSimulation(Simulation):
 
     def _check_failures(self) -> None:
         """Refuse failures of pairs that are not linked in their term."""
-        starts, links = [term.start for term in self.terms], dict[int, dict[int, Links]]()
+        starts, links = [term.start for term in self.terms], dict[int, list[tuple[int, Index]]]()
         for t, by_stage in self._failures.items():
             number = int(np.searchsorted(starts, t, side="right")) - 1
-            links.setdefault(number, {})[t] = [link for each in by_stage.values() for link in each]
-        for number, by_round in links.items():
+            links.setdefault(number, []).extend((t, each) for each in by_stage.values())
+        for number, failed in links.items():
             ends = self.terms[number].ids[self.terms[number].graph.link_ends]
-            known = set(map(tuple, ends.tolist()))
-            for t, failed in by_round.items():
-                if strange := [link for link in failed if link not in known]:
-                    i, j = strange[0]
-                    raise InputError(f"members {i} and {j} are not linked in round {t}: this is another run")
+            rounds = np.repeat([t for t, _ in failed], [len(each) for _, each in failed])
+            all_failed = np.concatenate([each for _, each in failed])
+            strange = np.flatnonzero(~np.isin(all_failed @ (2**32, 1), ends @ (2**32, 1)))
+            if len(strange):
+                t, (i, j) = rounds[strange[0]], all_failed[strange[0]]
+                raise InputError(f"members {i} and {j} are not linked in round {t}: this is another run")
 
     # Bills and sums
 
@@ -262,11 +263,11 @@ def _total(rows: Values) -> Values:
 
 def _by_round(
     record: Record,
-) -> tuple[dict[int, list[Change]], dict[int, tuple[int, int]], dict[int, dict[str, Links]]]:
+) -> tuple[dict[int, list[Change]], dict[int, tuple[int, int]], dict[int, dict[str, Index]]]:
     """Changes by round, silent rounds by member, and lost messages by round and stage."""
     changes: dict[int, list[Change]] = defaultdict(list)
     silent: dict[int, tuple[int, int]] = {}
-    lost: dict[int, dict[str, Links]] = {}
+    lost: dict[int, dict[str, list[tuple[int, int]]]] = {}
     for event in record.events:
         if isinstance(event, Change):
             changes[event.round].append(event)
@@ -277,4 +278,11 @@ def _by_round(
             both = [(i, j), (j, i)]
             missed = [link for link in both if link[0] == event.by] if isinstance(event, Half) else both
             lost.setdefault(event.round, {}).setdefault(event.stage, []).extend(missed)
-    return changes, silent, lost
+    failures = {t: {stage: _ascending(each) for stage, each in found.items()} for t, found in lost.items()}
+    return changes, silent, failures
+
+
+def _ascending(links: list[tuple[int, int]]) -> Index:
+    """In the order in which they are looked up fastest."""
+    found = np.array(links, np.int64)
+    return found[np.lexsort(found.T[::-1])]

@@ -32,9 +32,9 @@ class Book:
         self.keys, place = np.unique(
             np.concatenate([self.keys, ends[:, 0] << 32 | ends[:, 1]]), return_inverse=True
         )
-        rows = np.concatenate([self.counts, ledger.counts.reshape(-1, len(Bits._fields))])
-        self.counts = np.zeros((len(self.keys), rows.shape[-1]), np.int64)
-        np.add.at(self.counts, place.reshape(-1), rows)
+        old, self.counts = self.counts, np.zeros((len(self.keys), len(Bits._fields)), np.int64)
+        self.counts[place[: len(old)]] = old
+        self.counts[place[len(old) :]] += ledger.counts.reshape(-1, len(Bits._fields))  # each link once
 
     def copy(self) -> "Book":
         """A book that can be added to."""

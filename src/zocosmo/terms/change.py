@@ -130,8 +130,8 @@ def _park(
     )
     ends, held = before.ids[old.ends], set(after.ids.tolist())
     own = [] if before.sees_all else np.flatnonzero(np.isin(ends[:, 0], before.here) & ~stays).tolist()
-    both = {link: old.place(*old.ends[link, ::-1]).item() for link in old.open} if before.sees_all else {}
-    for link in dict.fromkeys([*old.open, *both.values(), *own]):
+    both = old.reverse(np.array([*old.open], np.int64)).tolist() if before.sees_all else []
+    for link in dict.fromkeys([*old.open, *both, *own]):
         debt, (i, j) = old.open.get(link), ends[link].tolist()
         if debt is not None and not (i in held and j in held):
             dropped.append(debt)

@@ -120,6 +120,13 @@ class Term:
         return np.array([member.id for member in self.members], np.int64)
 
     @cached_property
+    def positions(self) -> Index:
+        """Of the members, by id; where there is no such member, one that nobody has."""
+        table = np.full(self.next_id, len(self.ids), np.int64)
+        table[self.ids] = np.arange(len(self.ids))
+        return table
+
+    @cached_property
     def shares(self) -> Index:
         """Of the members, by position."""
         return np.array([member.share for member in self.members], np.int64)

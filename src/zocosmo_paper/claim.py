@@ -305,9 +305,12 @@ def together(words: str, paper: str, parts: Sequence[Claim], kind: str = RELATIO
 
 
 def _strain(part: Claim) -> tuple[bool, float]:
-    """How near a part is to failing, or how far it fails: its upper end in units of its mean difference."""
-    near = part.high / abs(part.ours) if part.high == part.high and part.ours else -math.inf
-    return part.verdict == NO, near
+    """How near a part is to failing: the upper end of an order in units of its mean, else the farther end."""
+    if math.isnan(part.high):
+        return part.verdict == NO, -math.inf
+    if part.verdict == ORDERING and part.ours:
+        return False, part.high / abs(part.ours)
+    return part.verdict == NO, max(abs(part.low), abs(part.high))
 
 
 def relation(claim: Claim) -> Claim:

@@ -175,7 +175,7 @@ def find_table(evidence: Evidence) -> Findings:
     control = pooled(words, "table order on all three", pairs(found, INDEXED, (COM_DSZO,)))
     control = _on(ANY, control)
     lowest = _all_pairs(found)
-    parts = [repeated(_on(column, claim), lowest.words) for (column, _), claim in orders.items()]
+    parts = [repeated(claim, lowest.words) for claim in orders.values()]
     claims += [lowest, *parts, control, *_gains(logs)]
     tables = [_table(found, draws), _order_table(found)]
     return Findings(claims, tables, [_picture(logs, draws, found)])
@@ -348,8 +348,13 @@ def find_gap(evidence: Evidence) -> Findings:
     )
     said = [claim for claim in claims if claim.kind != CHECK]
     words = f"{RANDOM}: what the two other methods end above {COSMO} shrinks, and is below {GAP} at 0.3 Mbit"
-    whole = together(words, f"the gap shrinks below {GAP}", said)
-    return Findings([*whole, *(claim for claim in claims if claim.kind == CHECK)], [table])
+    return Findings(
+        [
+            *together(words, f"the gap shrinks below {GAP}", said),
+            *(claim for claim in claims if claim.kind == CHECK),
+        ],
+        [table],
+    )
 
 
 def _gap(span: str, other: str, *found: Cells) -> list[Claim]:

@@ -194,8 +194,7 @@ def _cell(found: Cells, column: str, method: str, orders: Mapping[tuple[str, str
 
 def _on(column: str, claim: Claim, *, momentum: bool = True) -> Claim:
     """What was fitted: graphs in the Erdős–Rényi column alone, momentum for methods that have it."""
-    names = [*START, *[BETA] * momentum, *[GRAPHS] * (column == RANDOM)]
-    return claim._replace(fitted=", ".join(names))
+    return claim._replace(fitted=", ".join([*START, *[BETA] * momentum, *[GRAPHS] * (column == RANDOM)]))
 
 
 def pairs(found: Cells, better: str, worse: Sequence[str]) -> list[dict[str, float]]:
@@ -346,15 +345,9 @@ def find_gap(evidence: Evidence) -> Findings:
         rows,
         f"Mean ± std over seeds, completed rounds in parentheses. {degrees_text(draws, DEGREES)}",
     )
-    said = [claim for claim in claims if claim.kind != CHECK]
+    said, ours = ([claim for claim in claims if (claim.kind == CHECK) is own] for own in (False, True))
     words = f"{RANDOM}: what the two other methods end above {COSMO} shrinks, and is below {GAP} at 0.3 Mbit"
-    return Findings(
-        [
-            *together(words, f"the gap shrinks below {GAP}", said),
-            *(claim for claim in claims if claim.kind == CHECK),
-        ],
-        [table],
-    )
+    return Findings([*together(words, f"the gap shrinks below {GAP}", said), *ours], [table])
 
 
 def _gap(span: str, other: str, *found: Cells) -> list[Claim]:

@@ -23,11 +23,11 @@ SPEAKS = {  # by item and claim: the claims on small models that are about the s
         "SST-2: edge-local I beats global support at equal bits",
         "QNLI: edge-local I beats global support at equal bits",
     ),
-    ("qwen-couplings", "S is more accurate than G"): (
+    ("qwen-couplings", "S is more accurate than G, drop"): (
         "SST-2: S beats G (the paper: +3.75)",
         "QNLI: S beats G (the paper: +3.75)",
     ),
-    ("qwen-couplings", "accuracy (points), I minus S"): (
+    ("qwen-couplings", "accuracy (points), I minus S, drop"): (
         "SST-2: I beats S (the paper: −1.86, open)",
         "QNLI: I beats S (the paper: −1.86, open)",
     ),

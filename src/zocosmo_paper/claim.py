@@ -1,7 +1,7 @@
 """A claim of the paper, our result, and the computed verdict.
 
     within     |difference| ≤ the printed std, or ≤ 2 standard errors of the difference; constants by digits;
-               "close" unless the 95 % interval refuses it
+               "close" if the 95 % interval shows it
     ordering   an ordering holds, paired by seed: the 95 % interval is on the claimed side of 0;
                or a figure is off, but the ordering it supports holds
     no         neither
@@ -12,13 +12,14 @@ tolerance that the printed one gives, and never widen it. Diverged runs are coun
 mean. Intervals are Student's, over the seeds of a pair.
 
 Kinds. The paper prints `constant`, `figure` and `ordering` (which also means "close", "at every state" and
-the like); only these are counted. A `statement` is a theorem, proposition or lemma. A `check` is ours: the
-paper prints no such value.
+the like); only these are counted. A sentence about several settings, or a number that is printed for several,
+is one line, which holds if all its parts do. A `statement` is a theorem, proposition or lemma. A `check` is
+ours: the paper prints no such value, or it is a part of a line that is counted.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
@@ -38,7 +39,8 @@ KINDS = CONSTANT, FIGURE, RELATION, STATEMENT, CHECK = (
 COUNTED = (CONSTANT, FIGURE, RELATION)  # what the paper prints
 LEVEL = 0.05  # of the exact test
 TWICE = 2.0  # a factor below it is close, one above it is much or large
-COVERS = "the tolerance also covers"  # begins the note of a figure that cannot be told from another's
+COVERS = "the tolerance also covers"  # in the note of a figure that cannot be told from another's
+WIDE = 0.25  # of a printed mean: a tolerance beyond it is told
 SCALES: dict[str, int | Fraction] = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "%": Fraction(1, 100)}
 
 
@@ -92,12 +94,12 @@ def figure(
     values: Mapping[str, float],
     *,
     diverged: int = 0,
-    ordered: bool = False,
+    held: str = "",
     note: str = "",
     rivals: Mapping[str, float] = MappingProxyType({}),
     half: float = 0.0,
 ) -> Claim:
-    """Our mean over seeds against a printed one. `ordered`: whether the ordering it supports holds.
+    """Our mean over seeds against a printed one. `held` names the ordering it supports, if that holds.
 
     Our std never widens the tolerance where the paper prints one. `rivals` are printed means of other methods
     in the same place: the note names those that the tolerance covers, from which the verdict cannot tell it.
@@ -111,10 +113,13 @@ def figure(
     both = (printed.std, printed.seeds), (ours, count)
     error = math.sqrt(sum(s * s / n for s, n in both if n and s == s))
     tolerance = max(2 * error, half, 0.0 if math.isnan(printed.std) else printed.std)
-    verdict = WITHIN if off <= tolerance else ORDERING if ordered else NO
+    verdict = WITHIN if off <= tolerance else ORDERING if held else NO
     covered = [f"{name} ({at:g})" for name, at in rivals.items() if abs(at - printed.mean) <= tolerance]
-    weak = f"{COVERS} {', '.join(covered)}" if covered else ""
-    said = "; ".join(part for part in (note, weak) if part)
+    weak = f"{COVERS} {', '.join(covered)}: does not tell them apart" if covered else ""
+    wide = tolerance > WIDE * abs(printed.mean) > 0
+    share = f"the tolerance is {100 * tolerance / abs(printed.mean):.0f} % of the print" if wide else ""
+    only = f"in order only: {held}" if verdict == ORDERING else ""
+    said = "; ".join(part for part in (note, only, weak, share) if part)
     return Claim(words, str(printed), mean, verdict, spread, count, diverged, note=said, tolerance=tolerance)
 
 
@@ -141,18 +146,31 @@ def order(
 
 
 def much_below(words: str, paper: str, lower: Cell, higher: Cell) -> Claim:
-    """That one cell ends below half of another, by seed; `ours` is twice the one less the other."""
-    twice = lower._replace(values={seed: TWICE * value for seed, value in lower.values.items()})
-    claim = ends_below(words, paper, twice, higher)
-    means = f"{lower.mean:.3g} and {higher.mean:.3g}; much: twice the lower less the higher is below 0"
-    return claim._replace(note=f"{claim.note}; {means}")
+    """That one cell ends below half of another, by seed; `ours` is the mean of log₁₀(2 · lower / higher).
+
+    Logs, since the higher one may have a heavy tail. The means must be more than a factor of 2 apart as well,
+    by the interval of 2 · lower − higher: what the paper prints are means.
+    """
+    ratios = {
+        s: math.log10(TWICE * v / higher.values[s]) for s, v in lower.values.items() if s in higher.values
+    }
+    lost = lower.diverged + higher.diverged
+    claim = order(words, paper, ratios, dict.fromkeys(ratios, 0.0), diverged=lost)
+    twice = {seed: TWICE * value for seed, value in lower.values.items()}
+    at = student_interval(twice, higher.values)
+    means = f"twice the lower less the higher {at.difference:.3g} [{at.low:.3g}, {at.high:.3g}]"
+    means = means.replace("-", "−")
+    note = (
+        f"{claim.note}; {lower.mean:.3g} and {higher.mean:.3g}; much: by log ratio and {means}, both below 0"
+    )
+    return claim._replace(verdict=claim.verdict if at.high < 0 else NO, note=note)
 
 
 def close(words: str, paper: str, a: Cell, b: Cell, limit: float | None = None) -> Claim:
-    """That two means are close: `within` unless the 95 % interval refuses it. `ours` is a − b.
+    """That two means are close: `within` if the 95 % interval shows it. `ours` is a − b.
 
-    Close means less than a factor of 2 apart, or at most `limit` apart. Refused: the whole interval of
-    a − 2b, of b − 2a, or of |a − b| − limit lies above 0. Shown: all of them below 0. Else it stays open.
+    Close means less than a factor of 2 apart, or at most `limit` apart. Shown: the whole intervals of a − 2b
+    and b − 2a, or of |a − b| − limit, lie below 0. An interval that holds both is `no`, as for orderings.
     """
     if limit is None:
         gaps = [_gap(a.values, b.values, TWICE), _gap(b.values, a.values, TWICE)]
@@ -167,8 +185,7 @@ def close(words: str, paper: str, a: Cell, b: Cell, limit: float | None = None) 
         "refused" if refused else "shown" if shown else "neither shown nor refused: the interval holds both"
     )
     claim = ends_below(words, paper, a, b)
-    bad = refused or claim.seeds < 2
-    return claim._replace(verdict=NO if bad else WITHIN, note=f"close: {meant}: {state}")
+    return claim._replace(verdict=WITHIN if shown else NO, note=f"close: {meant}: {state}")
 
 
 def _gap(a: Mapping[str, float], b: Mapping[str, float], times: float) -> tuple[float, float]:
@@ -269,6 +286,31 @@ def repeated(claim: Claim, where: str) -> Claim:
     """A number that is printed again: shown, and counted only once, elsewhere."""
     note = f"counted once, as {where}"
     return check(claim._replace(note=f"{claim.note}; {note}" if claim.note else note))
+
+
+def together(words: str, paper: str, parts: Sequence[Claim], kind: str = RELATION) -> list[Claim]:
+    """One sentence, or one number, about several settings: it holds if all parts do, and is counted once.
+
+    Its numbers are those of the weakest part. The parts follow as checks.
+    """
+    weak = max(parts, key=_strain)
+    off = [part for part in parts if part.verdict == NO]
+    verdict = max((part.verdict for part in parts), key=(WITHIN, ORDERING, NOT_RUN, NO).index)
+    held = f"{len(parts) - len(off)} of {len(parts)} parts hold"
+    note = f"{held}; numbers of {'one that does not' if off else 'the weakest'}, {weak.words}"
+    whole = weak._replace(words=words, paper=paper, verdict=verdict, kind=kind)
+    lost = max(part.diverged for part in parts)
+    whole = whole._replace(note=f"{note}; {weak.note}" if weak.note else note, diverged=lost)
+    return [whole, *(repeated(part, words) for part in parts)]
+
+
+def _strain(part: Claim) -> tuple[bool, float]:
+    """How near a part is to failing: the upper end of an order in units of its mean, else the farther end."""
+    if math.isnan(part.high):
+        return part.verdict == NO, -math.inf
+    if part.verdict == ORDERING and part.ours:
+        return False, part.high / abs(part.ours)
+    return part.verdict == NO, max(abs(part.low), abs(part.high))
 
 
 def relation(claim: Claim) -> Claim:

@@ -14,6 +14,7 @@ from zocosmo.report.stats import paired_interval
 from zocosmo_paper.another import another_model
 from zocosmo_paper.board import ours_text
 from zocosmo_paper.claim import (
+    CHECK,
     FIGURE,
     NO,
     RELATION,
@@ -25,6 +26,7 @@ from zocosmo_paper.claim import (
     figure,
     order,
     relation,
+    together,
     unknown,
 )
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
@@ -71,17 +73,18 @@ class At(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A printed mean ± std."""
+    """A printed mean ± std. `again` says where it is counted, if it is printed twice."""
 
     words: str
     mean: float
     std: float
     at: At
     seeds: int = 5
+    again: str = ""
 
     @property
     def kind(self) -> str:
-        return FIGURE
+        return CHECK if self.again else FIGURE
 
     @property
     def paper(self) -> str:
@@ -258,7 +261,28 @@ class Order(NamedTuple):
         return order(self.words, self.paper, a, b, diverged=sum(lost for _, lost in found))
 
 
-Said = Mean | Span | Gap | Order | Open | Same
+class Every(NamedTuple):
+    """One sentence, or one number, about several settings: it holds if all its parts do."""
+
+    words: str
+    paper: str
+    parts: tuple[Span | Order | Open | Same, ...]
+    by_construction: bool = False  # then it is not counted
+
+    @property
+    def kind(self) -> str:
+        return CHECK if self.by_construction else self.parts[0].kind
+
+    @property
+    def places(self) -> tuple[At, ...]:
+        return tuple(at for part in self.parts for at in part.places)
+
+    def judge(self, logs: Sequence[Any], model: str) -> Claim:
+        parts = [part.judge(logs, model) for part in self.parts]
+        return together(self.words, self.paper, parts, self.kind)[0]
+
+
+Said = Mean | Span | Gap | Order | Open | Same | Every
 
 
 class ModelStudy(NamedTuple):
@@ -289,7 +313,7 @@ def find(study: ModelStudy, command: str, evidence: Evidence) -> Findings:
     if not evidence.logs:
         return Findings([_not_run(study, each, command) for each in study.claims])
     logs = list(evidence.logs.values())
-    claims = [each.judge(logs, evidence.model) for each in study.claims]
+    claims = [each.judge(logs, evidence.model)._replace(kind=each.kind) for each in study.claims]
     rows = [(claim.words, claim.paper, ours_text(claim), claim.verdict) for claim in claims]
     columns = ("claim", "paper, Qwen2-7B", f"ours, {evidence.model}", "verdict")
     return Findings(claims, [Table(study.name, study.title, columns, rows)], _pictures(study, logs, rows))
@@ -300,6 +324,8 @@ def _not_run(study: ModelStudy, each: Said, command: str) -> Claim:
     first = f"no command: {study.unsaid}" if study.unsaid else f"run: {command}"
     notes = [first, "needs the weights of Qwen2-7B and the data of the task"]
     notes += another_model(study.name, each.words)
+    notes += [f"counted once, as {each.again}"] if isinstance(each, Mean) and each.again else []
+    notes += ["holds by construction"] if isinstance(each, Every) and each.by_construction else []
     return unknown(each.words, each.paper, "; ".join(notes), each.kind)
 
 

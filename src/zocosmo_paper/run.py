@@ -130,9 +130,14 @@ def _one(item: Item, folder: Path, how: How, tick: Tick) -> ItemResult:
 
 
 def with_fitted(item: Item, found: Findings) -> Findings:
-    """Name, on every measured line, the settings of its item that were fitted to printed numbers."""
+    """Name, on every measured line, the settings of its item that were fitted to printed numbers.
+
+    A line that rests on some of them alone names those itself.
+    """
     names = ", ".join(item.fitted)
-    claims = [c._replace(fitted=names) if c.kind in (FIGURE, RELATION) else c for c in found.claims]
+    claims = [
+        c._replace(fitted=(c.fitted or names) if c.kind in (FIGURE, RELATION) else "") for c in found.claims
+    ]
     return found._replace(claims=claims)
 
 

@@ -22,6 +22,7 @@ from zocosmo_paper.claim import (
     order,
     repeated,
     rounds_to,
+    together,
     unknown,
 )
 from zocosmo_paper.headline import Judged, headline, of_claims
@@ -75,7 +76,8 @@ def test_two_standard_errors_count_both_sides():
 
 def test_a_figure_that_is_off_still_counts_where_its_ordering_holds():
     values = seeds(9.0, 9.0)
-    assert figure("x", Printed(1.0, 0.1), values, ordered=True).verdict == "ordering"
+    kept = figure("x", Printed(1.0, 0.1), values, held="a below b")
+    assert (kept.verdict, kept.note) == ("ordering", "in order only: a below b")
     assert figure("x", Printed(1.0, 0.1), values).verdict == "no"
 
 
@@ -118,15 +120,22 @@ def test_an_interval_needs_two_pairs_and_keeps_equal_differences_exact():
 def test_a_figure_shows_its_tolerance_and_whom_it_covers():
     """The larger of the std, 0.5, and 2 · 0.5/√4 with our equal values: 0.5."""
     near = figure("x", Printed(2.0, 0.5, 4), seeds(2.0, 2.0), rivals={"a": 2.5, "b": 2.6})
-    assert (near.tolerance, near.note) == (0.5, "the tolerance also covers a (2.5)")
+    assert near.tolerance == 0.5
+    assert near.note == "the tolerance also covers a (2.5): does not tell them apart"
     assert figure("x", Printed(2.0, 0.5, 4), seeds(2.0, 2.0), rivals={"b": 2.6}).note == ""
+
+
+def test_a_wide_tolerance_is_told():
+    """0.6 of 2 is 30 %, 0.5 of 2 is a quarter."""
+    wide, narrow = (figure("x", Printed(2.0, std, 4), seeds(2.0, 2.0)).note for std in (0.6, 0.5))
+    assert (wide, narrow) == ("the tolerance is 30 % of the print", "")
 
 
 @pytest.mark.parametrize(
     ("other", "std", "verdict", "state"),
-    [(1.2, 0.1, "within", "shown"), (3.0, 0.1, "no", "refused"), (2.2, 2.0, "within", "neither shown")],
+    [(1.2, 0.1, "within", "shown"), (3.0, 0.1, "no", "refused"), (2.2, 2.0, "no", "neither shown")],
 )
-def test_close_is_refused_or_shown_by_an_interval_or_stays_open(other, std, verdict, state):
+def test_close_holds_only_where_an_interval_shows_it(other, std, verdict, state):
     claim = close("x", "close", made(1.0, 0.05), made(other, std))
     assert (claim.verdict, claim.kind) == (verdict, "ordering")
     assert f": {state}" in claim.note
@@ -140,6 +149,43 @@ def test_close_may_have_a_limit_instead(apart, verdict):
 @pytest.mark.parametrize(("higher", "verdict"), [(1.9, "no"), (2.1, "ordering")])
 def test_much_is_more_than_twice(higher, verdict):
     assert much_below("x", "", made(1.0, 0.01), made(higher, 0.01)).verdict == verdict
+
+
+def test_much_needs_the_means_apart_as_well_as_their_ratios():
+    """Ratios of 2,000 and, once, 40,000: by log far more than 2, and the interval of the mean holds 0."""
+    lower = made(1.0, 0.0)
+    last = len(lower.values) - 1
+    tailed = lower._replace(
+        values={s: 40_000.0 if k == last else 2_000.0 for k, s in enumerate(lower.values)}
+    )
+    claim = much_below("x", "", lower, tailed)
+    assert (claim.verdict, claim.high < 0) == ("no", True)
+
+
+def parts_of(*verdicts):
+    """Orders that hold or not, each with an interval of its own."""
+    ends = {"ordering": (2, 3.5, 5), "no": (1, 2, 3)}
+    return [order(f"part {k}", "", seeds(1, 2, 3), seeds(*ends[v])) for k, v in enumerate(verdicts)]
+
+
+@pytest.mark.parametrize(("second", "verdict"), [("ordering", "ordering"), ("no", "no")])
+def test_a_sentence_holds_if_all_its_parts_do(second, verdict):
+    whole, *parts = together("all", "said", parts_of("ordering", second))
+    assert (whole.verdict, whole.kind, whole.words, whole.paper) == (verdict, "ordering", "all", "said")
+    assert [part.kind for part in parts] == ["check", "check"]
+    assert {part.note.rpartition("; ")[2] for part in parts} == {"counted once, as all"}
+
+
+def test_a_sentence_shows_the_numbers_of_a_part_that_fails():
+    whole = together("all", "said", parts_of("ordering", "no", "ordering"))[0]
+    assert whole.note.startswith("2 of 3 parts hold; numbers of one that does not, part 1")
+    assert (whole.ours, whole.seeds) == (0.0, 3)
+
+
+def test_a_sentence_with_a_part_that_was_not_run_is_not_judged():
+    absent = unknown("b", "", "give a model")
+    assert together("all", "said", [*parts_of("ordering"), absent])[0].verdict == "not run"
+    assert together("all", "said", [*parts_of("no"), absent])[0].verdict == "no"
 
 
 def test_what_is_printed_twice_is_counted_once():
@@ -234,7 +280,7 @@ def test_the_exact_test_is_that_of_scipy():
 def test_what_the_paper_prints_is_counted_and_checks_of_ours_are_not():
     claims = [
         constant("a", "1", 1),
-        figure("b", Printed(1.0, 0.1), seeds(9.0, 9.0), ordered=True),
+        figure("b", Printed(1.0, 0.1), seeds(9.0, 9.0), held="b below a"),
         order("c", "", seeds(1, 2, 3), seeds(2, 3.5, 5)),
         check(constant("d", "1", 2)),
         unknown("e", "95 %", "give a model"),

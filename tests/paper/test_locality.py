@@ -64,9 +64,29 @@ def matching_cells():
 
 def test_a_log_of_the_printed_cells_fits_the_paper():
     found = verdicts(find(made(printed(RINGS))))
-    assert {v for words, v in found.items() if " ends below " not in words} == {"within"}
-    assert {v for words, v in found.items() if " ends below " in words} == {"ordering"}
-    assert len(found) == 12 + 12 + 8 + 1 + 3 + 4  # cells, rounds, orders, one more, bits, stages
+    ordered = {words for words in found if " ends below " in words or " ends lowest " in words}
+    assert {v for words, v in found.items() if words not in ordered} == {"within"}
+    assert {found[words] for words in ordered} == {"ordering"}
+    assert len(found) == 12 + 12 + 2 + 8 + 1 + 1 + 3 + 4  # cells, rounds, orders, one more, bits, stages
+
+
+def test_the_order_that_a_figure_keeps_is_named():
+    cells = {**printed(RINGS), (64, FLOOD): (0.5, 0.002)}
+    claims = {claim.words: claim for claim in find(made(cells)).claims}
+    note = claims[f"N = 64, {FLOOD}: relative objective at 1 Mbit"].note
+    assert f"in order only: {EDGE} ends lowest at N = 64" in note
+
+
+def test_edge_local_must_be_best_at_every_n():
+    cells = {**printed(RINGS), (16, EDGE): (0.0660, 0.0003)}
+    words = f"{EDGE} ends lowest at every N"
+    assert verdicts(find(made(printed(RINGS))))[words] == "ordering"
+    assert verdicts(find(made(cells)))[words] == "no"
+
+
+def test_that_a_flood_ends_below_global_support_is_no_claim_of_the_paper():
+    claims = {claim.words: claim for claim in find(made(printed(RINGS))).claims}
+    assert claims[f"N = 8: {FLOOD} ends below {GLOBAL}"].kind == "check"
 
 
 def test_a_cell_that_is_off_keeps_the_verdict_of_its_ordering():

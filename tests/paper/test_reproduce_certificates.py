@@ -42,7 +42,8 @@ def test_a_wrong_formula_for_chi_is_found(monkeypatch, graph):
 
 def test_a_wrong_power_is_found(monkeypatch):
     monkeypatch.setitem(certificates.POWERS, "G", "0.50")
-    assert [claim.verdict for claim in power_claims()] == ["no", "within", "within"]
+    assert [claim.verdict for claim in power_claims()] == ["no", "within", "within", "within"]
+    assert [claim.kind for claim in power_claims()] == ["constant", "constant", "check", "check"]
 
 
 def test_no_bound_speaks_before_the_runs_end():

@@ -7,7 +7,16 @@ import pandas as pd
 import pytest
 
 from zocosmo_paper.item import Evidence
-from zocosmo_paper.items.models import DIAGNOSTICS, ITEMS, MATCHING, SCHEDULING, SHORT, STUDIES, TOPOLOGY
+from zocosmo_paper.items.models import (
+    DIAGNOSTICS,
+    ITEMS,
+    MATCHING,
+    REENCODING,
+    SCHEDULING,
+    SHORT,
+    STUDIES,
+    TOPOLOGY,
+)
 from zocosmo_paper.model import QWEN, At, D
 from zocosmo_paper.plans import config_text
 from zocosmo_paper.run import reproduce
@@ -67,7 +76,7 @@ def test_figures_are_held_against_no_other_model():
 
 
 def test_a_log_without_a_place_says_so():
-    claim = found(MATCHING, QWEN)["S is more accurate than G"]
+    claim = found(MATCHING, QWEN)["S is more accurate than G, drop"]
     assert (claim.verdict, "no round 1540 of edge_local decay=drop" in claim.note) == ("not run", True)
 
 
@@ -108,7 +117,7 @@ def test_a_printed_difference_is_held_against_its_interval():
     ("rms", "verdict"), [(1.6449, "no"), (1.6451, "within"), (1.7149, "within"), (1.7151, "no")]
 )
 def test_a_mean_may_round_to_anything_between_two_printed_ends(rms, verdict):
-    words = "RMS disagreement at 1,540 rounds, G, constant"
+    words = "RMS disagreement at 1,540 rounds, G, S and I, constant"
     (span,) = (each for each in MATCHING.claims if each.words == words)
     (log,) = log_of(MATCHING, lambda method, s: 0.6).values()
     log = log.assign(round=1540, disagreement=D * rms**2)
@@ -124,14 +133,23 @@ def test_trajectories_that_must_be_equal_are_compared_exactly():
 
 
 def test_an_interval_that_spans_zero_is_asked_for():
-    words = "accuracy after 100 rounds does not tell matching from all neighbours"
+    words = "accuracy and NLL after 100 rounds do not tell matching from all neighbours"
     apart = {"matching G": 0.1}
     mixed = found(SCHEDULING, "tiny", lambda method, s: 0.6 + (s - 2) * 0.01 * (method == "matching G"))
     assert mixed[words].verdict == "within"
     assert found(SCHEDULING, "tiny", lambda m, s: 0.6 + 0.01 * s + apart.get(m, 0.0))[words].verdict == "no"
 
 
+def test_what_is_printed_for_several_or_twice_is_counted_once():
+    claims = found(MATCHING, "") | found(REENCODING, "")
+    kinds = {words: claim.kind for words, claim in claims.items()}
+    assert kinds["1,540 rounds leave less disagreement than 100: G, S and I, drop"] == "ordering"
+    assert kinds["accuracy (%), I, values"] == "check"
+    same = claims["NLL at round 100 is that of the constant step: G, S and I, drop"]
+    assert (same.kind, "holds by construction" in same.note) == ("check", True)
+
+
 def test_what_small_models_say_stands_beside_and_is_marked():
     claims = found(MATCHING, "")
-    assert "another model, SmolLM2" in claims["S is more accurate than G"].note
+    assert "another model, SmolLM2" in claims["S is more accurate than G, drop"].note
     assert "another model" not in claims["accuracy (%) at 1,540 rounds, G, drop"].note

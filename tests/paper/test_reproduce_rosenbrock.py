@@ -98,7 +98,7 @@ def test_random_graphs_count_by_the_first_five_seeds_in_the_range(logs):
 def test_seeds_outside_the_range_do_not_move_the_cell(logs):
     outside = {**logs, DRAWN: shifted(logs[DRAWN], 9.0, seed="1")}
     inside = {**logs, DRAWN: logs[DRAWN].assign(objective=9.0 * logs[DRAWN]["seed"].isin(INSIDE))}
-    words = f"{RANDOM}, mean degree 3.4–3.8, {COM_DSZO}: objective at 0.1 Mbit"
+    words = f"{RANDOM}, {COM_DSZO}: objective at 0.1 Mbit"
     assert (found(outside)[words], found(inside)[words]) == ("within", "no")
 
 
@@ -141,11 +141,21 @@ def test_the_indexed_control_beats_com_dszo_only_with_an_interval_below_zero(log
 
 
 def test_the_gap_is_held_against_its_limit(logs):
-    words = f"mean degree 3.4–3.8: {COM_DSZO} minus {COSMO} at 0.3 Mbit"
+    words = f"{RANDOM}: {COM_DSZO} minus {COSMO} at 0.3 Mbit"
     drawn = logs[DRAWN]
     near = drawn.assign(objective=0.1 + 0.003 * (drawn["method"] != COSMO))
     far = drawn.assign(objective=0.1 + 0.005 * (drawn["method"] != COSMO))
     assert [found({DRAWN: log}, find_gap)[words] for log in (near, far)] == ["within", "no"]
+
+
+def test_fitted_settings_stand_where_they_belong(findings):
+    fitted = {claim.words: claim.fitted for claim in findings.claims}
+    start = "initial point, node shifts"
+    beta, graphs = "momentum 0 (the text says 0.9)", "random graphs of mean degree 3.4–3.8"
+    at = "objective at 0.1 Mbit"
+    assert fitted[f"grid, {COSMO}: {at}"] == f"{start}, {beta}"
+    assert fitted[f"grid, {COM_DSZO}: {at}"] == start
+    assert fitted[f"{RANDOM}, {COSMO}: {at}"] == f"{start}, {beta}, {graphs}"
 
 
 def test_a_limit_is_kept_only_below_it():

@@ -10,7 +10,7 @@ from zocosmo.theory.bounds import coupling_bound
 from zocosmo.theory.certificates import Certificate, is_certified, ring_chi
 from zocosmo.theory.law import Law, complete_law, ring_law
 from zocosmo.theory.rates import Rate, Regime, horizon_steps
-from zocosmo_paper.claim import NO, WITHIN, Claim, check, constant
+from zocosmo_paper.claim import CONSTANT, NO, WITHIN, Claim, check, constant, together
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 from zocosmo_paper.items.studies import COUPLINGS, GRAPHS, D, N, Q
 
@@ -97,7 +97,8 @@ def power_claims() -> list[Claim]:
         words = f"power of 1/T in the bound of {coupling}, steps by the horizon"
         paper = "T^(−2/3)" if coupling == "G" else "T^(−1/2)"
         claims.append(constant(words, printed, float(power), paper, "between T = 2^60 and 2^90"))
-    return claims
+    words = "power of 1/T in the bound of S and I, steps by the horizon"
+    return [claims[0], *together(words, "T^(−1/2)", claims[1:], CONSTANT)]
 
 
 def long_bound(coupling: str, T: int) -> Rate:

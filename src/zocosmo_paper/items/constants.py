@@ -94,7 +94,7 @@ def _payload_rows() -> dict[str, list[Fact]]:
             Fact("LoRA: first dense message, in the text", "80.740M", lora.dense),
         ],
         "full model": [
-            Fact("full model: ZO-COSMO bits", "262.1K", full.values),
+            Fact("full model: ZO-COSMO bits", "262.1K", full.values, again="the same cell of LoRA"),
             Fact("full model: entropy bound at d = 6,525,621,760", "434.6K", full.entropy, SHAPES, "≥"),
             Fact("full model: coordinate list", "532.5K", full.coordinate_list),
             Fact("full model: dense", "2.09e11", full.dense),

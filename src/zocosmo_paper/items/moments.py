@@ -14,7 +14,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.problems.draws import normals, private
 from zocosmo.report.figures import new_panels, save_figure
 from zocosmo.theory.moments import coupling_moments, crossover
-from zocosmo_paper.claim import Claim, check, constant, order
+from zocosmo_paper.claim import CONSTANT, Claim, check, constant, order, together
 from zocosmo_paper.item import Evidence, Findings, Item, Picture, Table
 from zocosmo_paper.items.panels import LOOKS
 from zocosmo_paper.items.studies import COUPLINGS, SEEDS, Array, D, N, Q, text
@@ -114,10 +114,11 @@ def predicted() -> list[Claim]:
     claims = [
         check(claim) if "H2 = 3," in claim.words else claim for claim in claims
     ]  # said by where they meet
+    meets = []
     for other in "SI":
         meet = crossover(other, "G", d=D, q=Q, pairs=PAIRS, a2=1)
-        claims.append(constant(f"H2 at which {other} and G meet", "3", math.nan if meet is None else meet))
-    return claims
+        meets.append(constant(f"H2 at which {other} and G meet", "3", math.nan if meet is None else meet))
+    return [*claims, *together("H2 at which all three meet", "3", meets, CONSTANT)]
 
 
 def measured(found: dict[MomentKey, Drawn]) -> Claim:
@@ -134,7 +135,7 @@ def measured(found: dict[MomentKey, Drawn]) -> Claim:
 def orderings(found: dict[MomentKey, Drawn]) -> list[Claim]:
     """V is ordered I, S, G below the crossing and G, S, I above it; U is ordered the other way round."""
     paper = "all three intersect at H2 = 3; complementary ordering in disagreement injection"
-    claims = []
+    parts = []
     inferred = "an ordering that the closed forms imply; the paper names no level for it"
     for which, level, names in (("V", 0, "ISG"), ("V", 15, "GSI"), ("U", 0, "GSI"), ("U", 15, "ISG")):
         for lower, higher in pairwise(names):
@@ -142,8 +143,8 @@ def orderings(found: dict[MomentKey, Drawn]) -> list[Claim]:
             claim = order(f"{which} of {lower} below {higher} at H2 = {level}", paper, less, more)
             gap = exact(which, lower, level) - exact(which, higher, level)
             note = f"{claim.note}; {inferred}" if which == "U" else claim.note
-            claims.append(claim._replace(exact=float(gap), note=note))
-    return claims
+            parts.append(claim._replace(exact=float(gap), note=note))
+    return together("V and U are ordered in opposite ways on both sides of H2 = 3", paper, parts)
 
 
 def table(found: dict[MomentKey, Drawn]) -> Table:

@@ -17,7 +17,19 @@ from zocosmo.core.tape import Tape
 from zocosmo.graphs.graph import ring
 from zocosmo.graphs.matching import Alternating
 from zocosmo.theory import coverage
-from zocosmo_paper.claim import NO, WITHIN, Claim, Printed, check, constant, figure, rounds_to, std_of
+from zocosmo_paper.claim import (
+    FIGURE,
+    NO,
+    WITHIN,
+    Claim,
+    Printed,
+    check,
+    constant,
+    figure,
+    rounds_to,
+    std_of,
+    together,
+)
 from zocosmo_paper.item import Evidence, Findings, Item, Table
 
 LORA, Q = 2_523_136, 8192
@@ -116,8 +128,11 @@ def watch_node(coupling: str, seeds: int) -> Visits:
 def find_coverage(evidence: Evidence) -> Findings:
     arms = {"G and S": "G", "I": "I"}
     found = {arm: watch_node(coupling, evidence.seeds or SEEDS) for arm, coupling in arms.items()}
-    drawn = chain.from_iterable(_drawn(*arm) for arm in found.items())
-    return Findings([*_exact(), *drawn], [_coverage_table(found)])
+    drawn = together(
+        "coverage drawn, mean over seeds", PRINTED, [_share(*arm) for arm in found.items()], FIGURE
+    )
+    rest = chain.from_iterable(_drawn(*arm) for arm in found.items())
+    return Findings([*_exact(), *drawn, *rest], [_coverage_table(found)])
 
 
 def _exact() -> list[Claim]:
@@ -134,12 +149,17 @@ def _exact() -> list[Claim]:
     ]
 
 
+def _share(arm: str, visits: Visits) -> Claim:
+    """Drawn coverage: the mean over seeds against the paper's range."""
+    claim = _in_range(f"{arm}: coverage drawn, mean over seeds", _mean(visits.long))
+    law = coverage.expected_coverage_float(LORA, Q, LONG)
+    return claim._replace(std=std_of(visits.long.values()), seeds=len(visits.long), exact=law)
+
+
 def _drawn(arm: str, visits: Visits) -> Iterator[Claim]:
-    """Drawn coverage: the mean over seeds against the paper's range, and against the law."""
-    mean, spread = _mean(visits.long), coverage.coverage_deviation(LORA, Q, LONG)
+    """Drawn coverage against its law, and after fewer rounds."""
+    spread = coverage.coverage_deviation(LORA, Q, LONG)
     law = Printed(coverage.expected_coverage_float(LORA, Q, LONG), spread, len(visits.long))
-    claim = _in_range(f"{arm}: coverage drawn, mean over seeds", mean)
-    yield claim._replace(std=std_of(visits.long.values()), seeds=len(visits.long), exact=law.mean)
     against = figure(f"{arm}: coverage drawn, against its law", law, visits.long)
     yield check(against._replace(paper=f"{100 * law.mean:.4f} ± {100 * spread:.4f}% (exact)"))
     yield check(constant(f"{arm}: coverage drawn after 100 rounds", "0.278", _mean(visits.short)))

@@ -262,7 +262,11 @@ STATEMENTS = (
     Statement("lemma:sparse_direction_fourth", "fourth moments of u", BOUND, sparse_fourth, SMALL),
     Statement("prop:estimator", "bias and second moment", BOUND, estimator, SMALL),
     Statement(
-        "lemma:avg_estimator_shared_direction", "moment and alignment of ḡ", BOUND, averaged_estimator, SMALL
+        "lemma:avg_estimator_shared_direction",
+        "moment and alignment of ḡ",
+        BOUND,
+        averaged_estimator,
+        "d = 3, q = 2, two nodes; C, which is not printed, is 4, 4 and 2 in the moment, 2 in the alignment",
     ),
     Statement("lemma:masked_disagreement_energy", "one step of ℰ", BOUND, masked_recursion_holds, SMALL),
     Statement("lemma:masked_contraction_tight", "states that contract so", ENUMERATED, masked_witness, SMALL),

@@ -162,8 +162,10 @@ def row_claims(rows: Iterable[Quote], cells: Cells, exact: Mapping[Spot, Array])
         ours, rival = cells[row.spot], cells[row.rival]
         low, high = (ours, rival) if row.below else (rival, ours)
         ordered = student_interval(low.values, high.values).high < 0
+        names = [spot.coupling for spot in (row.spot, row.rival)]
+        held = " below ".join(names if row.below else names[::-1]) if ordered else ""
         lost = ours.diverged
-        claim = figure(row.words, row.printed, ours.values, ordered=ordered, diverged=lost, rivals=row.others)
+        claim = figure(row.words, row.printed, ours.values, held=held, diverged=lost, rivals=row.others)
         claims.append(claim._replace(exact=float(exact[row.spot][-1])))
         claims.append(expected_claim(row, ours, float(exact[row.spot][-1]), ordered))
         if row.log_normal:

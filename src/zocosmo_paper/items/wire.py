@@ -71,7 +71,9 @@ def find_serialisation(evidence: Evidence) -> Findings:
         line = [name]
         for codec, words in FORMATS.items():
             kib = len(packed[codec]) / 2**10
-            claims.append(constant(f"{name}: {words}, KiB", printed.kib[codec], kib))
+            claim = constant(f"{name}: {words}, KiB", printed.kib[codec], kib)
+            again = (name, codec) == ("full model", "values")
+            claims.append(repeated(claim, "the same cell of LoRA") if again else claim)
             line.append(f"{printed.kib[codec]} / {kib:.1f}")
         seconds = {codec: _round_trip(CODECS[codec], printed.d) for codec in ("values", "plain")}
         ratio = seconds["plain"] / seconds["values"]

@@ -38,7 +38,7 @@ class EdgeLocal(Corrected):
     With `hold` L a pair keeps its support for L rounds: both ends step in each, with signs and samples of the
     round, and exchange values in the last. With `pairs: epoch` and balanced supports a node keeps its partner
     until they have met on every coordinate, so each coordinate meets one matching after the other. On a ring
-    of eight nodes a meeting then halves the slowest disagreement; otherwise it leaves 85 %.
+    of eight nodes a meeting then halves the slowest disagreement; a matching picked by chance leaves 85 %.
     """
 
     kind: ClassVar[str] = "edge_local"
@@ -105,10 +105,9 @@ class EdgeLocal(Corrected):
         if nodes is not None:
             partners = partners[..., nodes]
         several: dict[str, Any] = {"directions": self.directions, "signs": self.signs}
-        named = partners
+        several["meeting"], named = t // self.hold, partners
         if world.ids is not None:
             named, nodes = world.ids[partners], world.ids[world.nodes]
-        several["meeting"] = t // self.hold
         u, more = coupling.several_by_node(  # line 5
             tape, t, named, d=world.d, q=self.q, rule=rule, nodes=nodes, **several
         )

@@ -180,7 +180,7 @@ def _entries(folder):
     verdict = told.content["manifest/answer"]
     refused = json.dumps({"error": "mismatch", "text": "q: rank 0 has 5, rank 1 4"}).encode()
     held = json.dumps([[0, 10], [0, 20]]).encode()
-    row = ",".join(map(str, [1, 0, 0, 10, "1 2", 0.5, 0.25, 3, 99, 0]))
+    row = ",".join(map(str, [1, 0, 0, 10, "1 2", 0.5, 0.25, 3, 99]))
     rows = f"{','.join(COLUMNS)}\n{row}\n".encode()
     seeds = json.dumps([7, "two", {"hex": "5a" * 32}]).encode()
     ended = json.dumps({"rank": 1, "why": "it was killed by signal 9"}).encode()

@@ -171,7 +171,8 @@ def test_a_mistake_is_one_line_and_exit_code_2(run, line, said):
 def test_queries_bring_a_proposal_that_a_config_can_take(run):
     code, out, err = run("--d 32 --nodes 8 --budget 10k --queries 3200")
     line = next(line for line in out.splitlines() if line.startswith("Proposed: "))
-    several = "q: 16, directions: 16, signs: orthogonal, sides: 1, wire: mod4, rule: balanced, pairs: epoch, correction: 0.125"
+    several = "q: 16, directions: 16, signs: orthogonal, sides: 1, wire: mod4"
+    several += ", rule: balanced, pairs: epoch, correction: 0.125"
     assert (code, err, line) == (0, "", f"Proposed: {{kind: edge_local, coupling: G, {several}}}")
     assert "16 orthogonal directions: 10 kbit and 3,200 queries per node pay for 109 rounds" in out
 

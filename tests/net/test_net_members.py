@@ -81,7 +81,7 @@ def test_members_join_and_leave_in_terms(tmp_path):
 
 
 def test_the_host_can_be_stopped_and_started_again(tmp_path):
-    config = write_config(tmp_path, rounds=250, log_every=10, method=COSMO, wire="f32", dtype="float32")
+    config = write_config(tmp_path, rounds=1000, log_every=10, method=COSMO, wire="f32", dtype="float32")
     crowd = Threads(config, tmp_path / "out")
     for _ in range(3):
         crowd.join()

@@ -21,7 +21,7 @@ WORTH = 0.75  # the least growth of a step, as a share of that of the queries, w
 FEWEST = 4  # with noise, on supports of fewer coordinates one direction needs no more queries
 
 
-class Several(NamedTuple):
+class DirectionChoice(NamedTuple):
     """Directions on one support, their sides, and the curvature for the step η = ½ q/(d c)."""
 
     directions: int
@@ -59,7 +59,7 @@ def stiffest_alone(
     return max(known, -heap[0][0] / KNOWN) if heap else known
 
 
-def choose(q: int, *, quiet: bool, mu: float, slope: float, together: float, alone: float) -> Several:
+def choose(q: int, *, quiet: bool, mu: float, slope: float, together: float, alone: float) -> DirectionChoice:
     """Directions for a support of q coordinates whose stiffest uᵀHu is `together`, and `alone` along a unit
     vector.
 
@@ -67,9 +67,9 @@ def choose(q: int, *, quiet: bool, mu: float, slope: float, together: float, alo
     worth its queries where η may grow by more than they do. One side is off by ½ μ uᵀHu in every slope.
     """
     if q < 2 or q & (q - 1):
-        return Several(1, 2, together, f"directions = 1: q = {q} is no power of two above 1")
+        return DirectionChoice(1, 2, together, f"directions = 1: q = {q} is no power of two above 1")
     if not together:
-        return Several(1, 2, together, "directions = 1: no curvature was seen to scale a step by")
+        return DirectionChoice(1, 2, together, "directions = 1: no curvature was seen to scale a step by")
     k = min(q, MOST)
     curvature = max(alone * q / k, together / k)
     grows, one_side = together / curvature, quiet and 0.5 * mu * together <= BIAS * slope
@@ -77,8 +77,8 @@ def choose(q: int, *, quiet: bool, mu: float, slope: float, together: float, alo
     if grows < cost or (not one_side and q < FEWEST):
         more = (k + 1) / 2 if one_side else k
         why = f"{k} would let eta grow {grows:.2g} times for {more:.2g} times the queries"
-        return Several(1, 2, together, f"directions = 1, two sides: {why}")
+        return DirectionChoice(1, 2, together, f"directions = 1, two sides: {why}")
     sides: Sides = 1 if one_side else 2
     many = f"{k + 1} queries from one side" if one_side else f"{2 * k} queries from two sides"
     reason = f"directions = {k}, orthogonal: {many} a message; eta may grow {grows:.2g} times"
-    return Several(k, sides, curvature, reason)
+    return DirectionChoice(k, sides, curvature, reason)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zocosmo.blackbox import probes as probing
-from zocosmo.blackbox.directions import Several, choose, power_of_two, stiffest_alone
+from zocosmo.blackbox.directions import DirectionChoice, choose, power_of_two, stiffest_alone
 from zocosmo.blackbox.functions import as_oracle, as_start, count_nodes
 from zocosmo.blackbox.place import Placed, are_alike, as_place, sizes
 from zocosmo.blackbox.probes import Array, Asker, Probes, levels, truncation
@@ -124,7 +124,7 @@ def suggest(
         survey = _Survey(Asker(oracle), start, tape, q, probes, far)
         mu, slope, ratio = survey.best_mu(reasons)
         curvature, length = survey.stiffness(reasons)
-        several = Several(1, 2, curvature, "")
+        several = DirectionChoice(1, 2, curvature, "")
         if auto:
             several = survey.directions(mu, slope, curvature)
             curvature = several.curvature
@@ -314,7 +314,7 @@ class _Survey:
         k = int(np.argmin(noise + truncation(probes.second, noise)))
         return k, float(noise[k])
 
-    def directions(self, mu: float, slope: float, curvature: float) -> Several:
+    def directions(self, mu: float, slope: float, curvature: float) -> DirectionChoice:
         """Directions and sides for a step that must respect this curvature; asks for more curvatures if there
         is one."""
         q, together, count = self.us[0].q, max(c for c, _ in self.seen), itertools.count()

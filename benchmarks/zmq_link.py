@@ -78,7 +78,7 @@ def framed(rank, ports, pipe, exchanges):
     channel = NetChannel(Place(complete(2), 2), links, session=SALT, **about, repair=True, ids=np.arange(2))
     channel.skips = True
     channel.listen_for(lambda *missed: sys.exit(f"missed {missed}"))
-    while not post._ways(KEYS[1 - rank]):
+    while next(post._ways(KEYS[1 - rank]), None) is None:
         time.sleep(0.01)
     values, partners = np.arange(SIZE, dtype=np.float32)[None], np.array([1 - rank])
     letters = channel.wire.encode(values, channel.envelope(channel.senders))

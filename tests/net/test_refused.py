@@ -106,8 +106,10 @@ class Forwarding(Host):
 
 def test_what_the_host_forwards_has_no_frame_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr("net.crowd.Host", Forwarding)
-    sent, send = [], Post.send
-    monkeypatch.setattr(Post, "send", lambda self, peer, env: (sent.append(env.body), send(self, peer, env)))
+    sent, send = [], Post.send_now
+    monkeypatch.setattr(
+        Post, "send_now", lambda self, peer, env: (sent.append(env.body), send(self, peer, env))
+    )
     config = write_config(tmp_path, graph={"kind": "ring", "n": 3}, wire="f64", rounds=20)
     crowd = Threads(config, tmp_path / "out")
     for _ in range(3):
@@ -219,6 +221,16 @@ def test_a_relayed_envelope_opens_once_for_its_receiver_only():
     with pytest.raises(CorruptMessage):
         back.open(b"short")
     assert back.open(out.close(envelope._replace(kind=BEAT))).kind == BEAT
+
+
+@pytest.mark.parametrize("cut", range(23))
+def test_a_cut_envelope_is_refused_until_its_notes_are_whole(cut):
+    data = Envelope(DATA, Where(3, 14, 1), b"[]", b"frame").to_bytes()
+    with pytest.raises(CorruptMessage, match="envelope"):
+        Envelope.from_bytes(data[:cut])
+    assert Envelope.from_bytes(memoryview(data)) == (DATA, (3, 14, 1), b"[]", b"frame")
+    with pytest.raises(CorruptMessage, match="kind b'X'"):
+        Envelope.from_bytes(b"X" + data[1:])
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ class NetChannel(TorchChannel):
     def listen_for(self, missed: Missed) -> None:
         """Call this when a message is missed."""
         self._tell, self.links.mark = missed, self._mark
+        self._link_to: dict[int, int] = {}  # by peer: the place of our link to it
 
     def _missed(self, link: Link, why: str) -> None:
         if not self.skips:
@@ -79,8 +80,10 @@ class NetChannel(TorchChannel):
         """How many exchanges with a peer we have applied, mod 4."""
         if self.repairs is None:
             return 0
-        ends = self.nodes[:1], np.array([peer])
-        return int(self.repairs.told[self.repairs.memory.place(*ends)][0])
+        if peer not in self._link_to:
+            ends = self.nodes[:1], np.array([peer])
+            self._link_to[peer] = int(self.repairs.memory.place(*ends)[0])
+        return int(self.repairs.told[self._link_to[peer]])
 
     def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
         return self._swap_all(letters, partners, u)

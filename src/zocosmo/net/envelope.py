@@ -1,13 +1,13 @@
 """Envelopes: what crosses between members, directly or sealed through the host.
 
-    kind    D data of a round, B heartbeat, A question for pieces of a state, S one of them
+    kind    one byte: D data of a round, B heartbeat, A question for pieces of a state, S one of them
     where   term u32, round u64, number u32: the number-th message of this round to this peer, or the piece
+    length  u32, of the notes
     notes   JSON: missed messages that the host has not confirmed; empty if there are none
     body    a frame of the channel, or a piece
 
-Relayed, the four parts are one blob, sealed with the key that both ends share (X25519 of their keys), under a
-label of both keys, the salts of both processes and a number that ascends: the host cannot read, change or
-repeat it.
+Relayed, all of it is sealed with the key that both ends share (X25519 of their keys), under a label of both
+keys, the salts of both processes and a number that ascends: the host cannot read, change or repeat it.
 """
 
 import struct
@@ -16,9 +16,8 @@ from typing import NamedTuple
 from zocosmo.dist.seal import open_blob, seal_blob, shared_key
 from zocosmo.errors import CorruptMessage, SealBroken
 
-DATA, BEAT, ASK, STATE = b"D", b"B", b"A", b"S"
-_WHERE = struct.Struct("<IQI")
-_LENGTHS = struct.Struct("<II")
+DATA, BEAT, ASK, STATE = KINDS = b"D", b"B", b"A", b"S"
+_HEAD = struct.Struct("<cIQII")
 _NUMBER = struct.Struct("<Q")
 
 
@@ -36,16 +35,22 @@ class Envelope(NamedTuple):
     kind: bytes
     where: Where
     notes: bytes = b""
-    body: bytes = b""
+    body: bytes | memoryview = b""
 
-    def parts(self) -> list[bytes]:
-        return [self.kind, _WHERE.pack(*self.where), self.notes, self.body]
+    def to_bytes(self) -> bytes:
+        return b"".join((_HEAD.pack(self.kind, *self.where, len(self.notes)), self.notes, self.body))
 
     @classmethod
-    def of(cls, parts: list[bytes]) -> "Envelope":
-        if len(parts) != 4 or parts[0] not in (DATA, BEAT, ASK, STATE) or len(parts[1]) != _WHERE.size:
-            raise CorruptMessage(f"an envelope has four parts, got {len(parts)}, or another form")
-        return cls(parts[0], Where(*_WHERE.unpack(parts[1])), parts[2], parts[3])
+    def from_bytes(cls, data: bytes | memoryview) -> "Envelope":
+        """The envelope; its body is a view of the data."""
+        if len(data) < _HEAD.size:
+            raise CorruptMessage(f"an envelope has {_HEAD.size} bytes or more, got {len(data)}")
+        kind, term, t, number, length = _HEAD.unpack_from(data)
+        body = _HEAD.size + length
+        if kind not in KINDS or body > len(data):
+            raise CorruptMessage(f"no envelope: kind {kind!r}, {length} bytes of notes, {len(data)} in all")
+        view = memoryview(data)
+        return cls(kind, Where(term, t, number), bytes(view[_HEAD.size : body]), view[body:])
 
 
 class Relayed:
@@ -60,10 +65,8 @@ class Relayed:
 
     def close(self, envelope: Envelope) -> bytes:
         self._sent += 1
-        kind, where, notes, body = envelope.parts()
         number = _NUMBER.pack(self._sent)
-        text = kind + where + _LENGTHS.pack(len(notes), len(body)) + notes + body
-        return number + seal_blob(self._key, self._out + number, text)
+        return number + seal_blob(self._key, self._out + number, envelope.to_bytes())
 
     def open(self, data: bytes) -> Envelope:
         """The envelope, if the peer closed it for this process and it is new."""
@@ -75,6 +78,4 @@ class Relayed:
         if count <= self._seen:
             raise SealBroken(f"relayed message {count} came after {self._seen}: a replay")
         self._seen = count
-        at = 1 + _WHERE.size + _LENGTHS.size
-        notes, _ = _LENGTHS.unpack(text[1 + _WHERE.size : at])
-        return Envelope.of([text[:1], text[1 : 1 + _WHERE.size], text[at : at + notes], text[at + notes :]])
+        return Envelope.from_bytes(text)

@@ -1,4 +1,4 @@
-"""Links over ZeroMQ: what a channel sends goes to the post, and what it expects is awaited there.
+"""Links over ZeroMQ: the post carries what a channel sends, and brings what it expects.
 
 A peer whose message is not there by the soft deadline is left out, and so is one that is silent, or past this
 round without having sent: the exchange is skipped. Where nobody can repair that, `skips` is False and a
@@ -63,47 +63,51 @@ class ZmqLinks:
         """As `Carrying.exchange`; peers whose message did not come, or had another size, are left out."""
         if t != self._t:
             self._t, self._sent, self._received = t, {}, {}
-        for peer, parts in make().items():
-            number = self._sent[peer] = self._sent.get(peer, -1) + 1
-            where = Where(self.term, t, number)
-            body = b"".join((bytes([self.mark(peer)]), *parts))
-            self.post.send(self._by_rank[peer], Envelope(DATA, where, self.notes(), body))
-        since, got = time.monotonic(), {}
-        for peer, size in sizes.items():
-            number = self._received[peer] = self._received.get(peer, -1) + 1
-            found = self._await(peer, Where(self.term, t, number), since)
-            if found is not None and len(found) == size + 1:
-                self.last_heard[peer], self.marks[peer] = t, found[0]
-                got[peer] = memoryview(found)[1:]
-            elif found is not None:
-                who, length = self.id_of(peer), len(found) - 1
-                self.say(f"refused a message of member {who} in round {t}: {length} bytes, not {size}")
+        made, got = make(), {}
+        with self.post.turns:
+            self.post.catch_up()
+            for peer, parts in made.items():
+                number = self._sent[peer] = self._sent.get(peer, -1) + 1
+                body = b"".join((bytes([self.mark(peer)]), *parts))
+                envelope = Envelope(DATA, Where(self.term, t, number), self.notes(), body)
+                self.post.send_now(self._by_rank[peer], envelope)
+            since = time.monotonic()
+            for peer, size in sizes.items():
+                number = self._received[peer] = self._received.get(peer, -1) + 1
+                found = self._await(peer, Where(self.term, t, number), since)
+                if found is not None and len(found) == size + 1:
+                    self.last_heard[peer], self.marks[peer] = t, found[0]
+                    got[peer] = found[1:]
+                elif found is not None:
+                    who, length = self.id_of(peer), len(found) - 1
+                    self.say(f"refused a message of member {who} in round {t}: {length} bytes, not {size}")
         self.waited += time.monotonic() - since
         return got
 
-    def _await(self, peer: int, where: Where, since: float) -> bytes | None:
+    def _await(self, peer: int, where: Where, since: float) -> memoryview | None:
         """The message of a peer; None once it is not to be waited for."""
-        post, who = self.post, self._by_rank[peer].id
-        until, noticed = since + self.soft.seconds, since
-        with post.lock:
-            while True:
-                body = post.inbox.pop((who, where), None)
-                if body is not None:
-                    return body
-                now = time.monotonic()
-                at, seen = post.heard[who]
-                past = where._replace(number=2**32)
-                if seen > past:  # it sent this before, and ways may differ in speed; but not by much
-                    until = now if post.trail[who].before(now - GRACE) > past else min(until, now + GRACE)
-                why = self.is_over()
-                if self.skips and (now >= until or now - at > SILENT or why):
-                    return None
-                if why:
-                    raise PeerLost(
-                        f"member {who} did not answer in round {where.round}: {why}", t=where.round
-                    )
-                if now - noticed > NOTICE:
-                    noticed = now
-                    self.say(f"waits for member {who} in round {where.round}, {now - since:.0f} s so far")
-                left = min(until - now, at + SILENT - now) + 0.001 if self.skips else 0.5
-                post.lock.wait(max(0.001, left))
+        post, who, noticed = self.post, self._by_rank[peer].id, since
+        while (body := post.inbox.pop((who, where), None)) is None:
+            with post.lock:
+                left = self._patience(who, where, since)
+            if left <= 0:
+                return None
+            if time.monotonic() - noticed > NOTICE:
+                noticed = time.monotonic()
+                self.say(f"waits for member {who} in round {where.round}, {noticed - since:.0f} s so far")
+            post.look(left)
+        return body
+
+    def _patience(self, who: int, where: Where, since: float) -> float:
+        """For how many seconds more to wait for a message; the lock is held."""
+        post, now, until = self.post, time.monotonic(), since + self.soft.seconds
+        at, seen = post.heard[who]
+        past = where._replace(number=2**32)
+        if seen > past:  # it sent this before, and ways may differ in speed; but not by much
+            until = now if post.trail[who].before(now - GRACE) > past else min(until, now + GRACE)
+        why = self.is_over()
+        if why and not self.skips:
+            raise PeerLost(f"member {who} did not answer in round {where.round}: {why}", t=where.round)
+        if not self.skips:
+            return 0.5
+        return 0.0 if why else min(until, at + SILENT) - now

@@ -1,15 +1,17 @@
-"""Post: the one thread of a member that owns its sockets.
+"""Post: the sockets of a member, and the thread that serves them while the main thread computes.
 
 It carries envelopes to and from peers, by the best way there is: over our connection to a peer, over the
-peer's connection to us, or relayed by the host. It sends heartbeats while the main thread computes, and
-exchanges reports and words with the host. Whatever the other thread reads is under one lock.
+peer's connection to us, or relayed by the host. It sends heartbeats, and exchanges reports and words with the
+host. During an exchange the main thread has the sockets (`turns`) and does all this itself. Whatever both
+threads read is under one lock.
 """
 
 import json
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from zocosmo.dist.seal import fresh_salt
@@ -17,6 +19,7 @@ from zocosmo.errors import InputError, MessageError
 from zocosmo.net.envelope import ASK, BEAT, DATA, STATE, Envelope, Relayed, Where
 from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
 from zocosmo.net.trail import Trail
+from zocosmo.net.turns import Turns
 
 PULSE = 0.5  # seconds between heartbeats
 FRESH = 4 * PULSE  # for which a way counts as open after something came over it
@@ -37,7 +40,7 @@ class Peer(NamedTuple):
 
 
 class Desk(Protocol):
-    """What the post serves; called in its thread, with the lock held."""
+    """What the post serves; called by whoever has the sockets, with the lock held."""
 
     def report(self) -> dict[str, Any]: ...
     def take_word(self, word: dict[str, Any]) -> None: ...
@@ -57,8 +60,8 @@ class Post:
             int, tuple[float, Where]
         ] = {}  # by member: when something last came, and where it was
         self.trail: defaultdict[int, Trail] = defaultdict(Trail)  # by member: when it came to be where
-        self.inbox: dict[tuple[int, Where], bytes] = {}
-        self.pieces: dict[tuple[int, int], dict[int, bytes]] = {}  # of states, by member and term
+        self.inbox: dict[tuple[int, Where], memoryview] = {}
+        self.pieces: dict[tuple[int, int], dict[int, memoryview]] = {}  # of states, by member and term
         self.offered: dict[int, bytes] = {}  # our state at the start of a term, for those who join
         self.relayed = 0  # messages that went through the host
         self.refused: str | None = None  # why the host does not know our key
@@ -82,7 +85,9 @@ class Post:
         self._orders.bind("inproc://orders")
         self._ordering: Any = self._context.socket(zmq.PUSH)
         self._ordering.connect("inproc://orders")
+        self.turns = Turns(lambda: self._order([b"yield"]))
         self._poller = zmq.Poller()
+        self._has_orders = False
         self._desk: Desk | None = None
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._told: set[str] = set()
@@ -106,6 +111,10 @@ class Post:
     def start(self, desk: Desk) -> None:
         """Serve this desk from now on."""
         self._desk = desk
+        for socket in (self._gate.socket, self._to_host, self._watch, self._orders):
+            self._poller.register(socket, zmq.POLLIN)
+        if self._front is not None:
+            self._poller.register(self._front, zmq.POLLIN)
         self._thread.start()
 
     # For the main thread
@@ -122,14 +131,15 @@ class Post:
         self._order([b"meet"])
 
     def send(self, peer: Peer, envelope: Envelope) -> None:
-        self._order([b"send", peer.key, *envelope.parts()])
+        """Soon; in an exchange, `send_now`."""
+        self._order([b"send", peer.key, envelope.to_bytes()])
 
     def report_now(self) -> None:
         """Tell the host at once, not at the next heartbeat."""
         self._order([b"report"])
 
     def report_soon(self) -> None:
-        """As `report_now`, for the thread of the post."""
+        """As `report_now`, for whoever has the sockets."""
         self._due = 0.0
 
     def forget(self, before: Where) -> None:
@@ -145,12 +155,41 @@ class Post:
 
     def _order(self, parts: list[bytes]) -> None:
         self._ordering.send_multipart(parts)
+        self._has_orders = True
+
+    # For the main thread in its turn
+
+    def catch_up(self) -> None:
+        """Carry out what was ordered before this turn."""
+        if self._has_orders:
+            self._obey()
+
+    def send_now(self, peer: Peer, envelope: Envelope) -> None:
+        self._send(peer.key, envelope)
+
+    def look(self, seconds: float) -> bool:
+        """Wait until something comes, this long at most, and see to it; False if an order says to end."""
+        wait = min(seconds, self._due - time.monotonic())
+        ready = dict(self._poller.poll(max(0, int(1000 * wait) + 1)))
+        position = self.position  # before the orders: what was sent in it goes out first
+        going = self._obey() if self._orders in ready else True
+        self._receive(ready)
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + PULSE
+            self._beat(position)
+        return going
 
     # In the thread
 
     def _serve(self) -> None:
         try:
-            self._serve_all()
+            going = True
+            while going:
+                self.turns.take()
+                try:
+                    going = self.look(PULSE)
+                finally:
+                    self.turns.give_back()
         except Exception as error:  # or the main thread would wait for ever
             assert self._desk is not None
             with self.lock:
@@ -158,22 +197,6 @@ class Post:
                 self.lock.notify_all()
         finally:
             self._close_all()
-
-    def _serve_all(self) -> None:
-        for socket in (self._gate.socket, self._to_host, self._watch, self._orders):
-            self._poller.register(socket, zmq.POLLIN)
-        if self._front is not None:
-            self._poller.register(self._front, zmq.POLLIN)
-        going = True
-        while going:
-            ready = dict(self._poller.poll(max(0, int(1000 * (self._due - time.monotonic())) + 1)))
-            position = self.position  # before the orders: what was sent in it goes out first
-            if self._orders in ready:
-                going = self._obey()
-            self._receive(ready)
-            if time.monotonic() >= self._due:
-                self._due = time.monotonic() + PULSE
-                self._beat(position)
 
     def _close_all(self) -> None:
         self._to_host.disable_monitor()
@@ -185,18 +208,19 @@ class Post:
 
     def _obey(self) -> bool:
         """Carry out all orders; False if one says to end."""
+        self._has_orders = False
         while True:
             try:
                 what, *parts = self._orders.recv_multipart(zmq.NOBLOCK)
             except AGAIN:
                 return True
             if what == b"send":
-                self._send_parts(parts[0], parts[1:])
+                self._send_data(*parts)
             elif what == b"report":
                 self._report()
             elif what == b"meet":
                 self._connect()
-            else:
+            elif what == b"end":
                 return False
 
     def _connect(self) -> None:
@@ -219,33 +243,33 @@ class Post:
         self._beat(self.position)
 
     def _send(self, key: bytes, envelope: Envelope) -> None:
-        self._send_parts(key, envelope.parts())
+        self._send_data(key, envelope.to_bytes())
 
-    def _send_parts(self, key: bytes, parts: list[bytes]) -> None:
+    def _send_data(self, key: bytes, data: bytes) -> None:
         """Over the best way that is open, or through the host."""
-        if any(_try(socket, [*head, *parts]) for socket, head in self._ways(key)):
-            return
+        for socket, rid in self._ways(key):
+            if _try(socket, data) if rid is None else _try_all(socket, [rid, data]):
+                return
         if key in self._peers:
-            envelope = Envelope.of(parts)
-            _try(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
+            envelope = Envelope.from_bytes(data)
+            _try_all(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
             self.relayed += envelope.kind == DATA
 
-    def _ways(self, key: bytes) -> list[tuple[Any, list[bytes]]]:
-        """Connections to a peer over which something came lately, the best first."""
-        now, ways = time.monotonic(), []
+    def _ways(self, key: bytes) -> Iterator[tuple[Any, bytes | None]]:
+        """Connections over which a peer was heard lately, the best first; an id where the peer made it."""
+        now = time.monotonic()
         if key in self._out and now - self._up.get(key, -FRESH) < FRESH:
-            ways.append((self._out[key], list[bytes]()))
+            yield self._out[key], None
         if key in self._in and now - self._in[key][1] < FRESH:
-            ways.append((self._front, [self._in[key][0]]))
-        return ways
+            yield self._front, self._in[key][0]
 
     def _knock(self, key: bytes) -> None:
         """Something over all connections, so that the peer knows that they are open; it says nothing more."""
-        parts = Envelope(BEAT, Where(0, 0)).parts()
+        data = Envelope(BEAT, Where(0, 0)).to_bytes()
         if key in self._out:
-            _try(self._out[key], parts)
+            _try(self._out[key], data)
         if key in self._in:
-            _try(self._front, [self._in[key][0], *parts])
+            _try_all(self._front, [self._in[key][0], data])
 
     def _relay(self, key: bytes) -> Relayed:
         peer = self._peers[key]
@@ -266,7 +290,7 @@ class Post:
         assert self._desk is not None
         with self.lock:
             report = self._desk.report()
-        _try(self._to_host, [b"report", json.dumps(report).encode()])
+        _try_all(self._to_host, [b"report", json.dumps(report).encode()])
 
     def _receive(self, ready: Mapping[Any, int]) -> None:
         if self._gate.socket in ready:
@@ -330,7 +354,8 @@ class Post:
 
     def _take(self, key: bytes, parts: list[Any]) -> None:
         try:
-            self._open(key, Envelope.of([bytes(part) for part in parts]))
+            (part,) = parts
+            self._open(key, Envelope.from_bytes(part.buffer))
         except (*MALFORMED, MessageError) as error:
             self._once(f"refused a message of {self._who(key)}: {error}")
 
@@ -356,13 +381,13 @@ class Post:
                 and where.term >= self.position.term
                 and len(self.inbox) < HELD * len(self._peers)
             ):
-                self.inbox.setdefault((peer.id, where), body)
+                self.inbox.setdefault((peer.id, where), memoryview(body))
             elif kind == STATE:
-                self.pieces.setdefault((peer.id, where.term), {})[where.number] = body
+                self.pieces.setdefault((peer.id, where.term), {})[where.number] = memoryview(body)
             offered = self.offered.get(where.term, b"") if kind == ASK else b""
             self.lock.notify_all()
         if offered:
-            self._hand_over(key, where, json.loads(body), offered)
+            self._hand_over(key, where, json.loads(bytes(body)), offered)
 
     def _hand_over(self, key: bytes, where: Where, wanted: list[int], state: bytes) -> None:
         """Pieces of our state, to one who joins."""
@@ -377,21 +402,28 @@ class Post:
             self._say(text)
 
 
-def _try(socket: Any, parts: list[bytes]) -> bool:
+def _try(socket: Any, data: bytes) -> bool:
     """Send, unless nobody is there or the queue is full."""
     try:
+        socket.send(data, zmq.NOBLOCK)
+    except zmq.ZMQError:
+        return False
+    return True
+
+
+def _try_all(socket: Any, parts: list[bytes]) -> bool:
+    """As `_try`, for a message of several parts."""
+    try:
         socket.send_multipart(parts, zmq.NOBLOCK)
-    except (AGAIN, zmq.ZMQError):
+    except zmq.ZMQError:
         return False
     return True
 
 
 def _all(socket: Any, most: int = 1000) -> list[list[Any]]:
-    """The messages that are there, as frames that know their sender."""
+    """The messages that are there, one at least, as frames that know their sender."""
     found: list[list[Any]] = []
-    while len(found) < most:
-        try:
+    with suppress(AGAIN):
+        while not found or (len(found) < most and socket.get(zmq.EVENTS) & zmq.POLLIN):
             found.append(socket.recv_multipart(zmq.NOBLOCK, copy=False))
-        except AGAIN:
-            break
     return found

@@ -6,12 +6,9 @@ Direction(d=1000000, q=4, index=[132365, 268355, 451137, 481347])
 """
 
 import importlib as _importlib
-from types import ModuleType as _ModuleType
+import typing as _typing
 
 from zocosmo._version import __version__
-from zocosmo.blackbox.minimize import minimize
-from zocosmo.blackbox.optimizer import Optimizer
-from zocosmo.blackbox.suggest import suggest
 from zocosmo.core import (
     CODECS,
     COUPLINGS,
@@ -35,6 +32,11 @@ from zocosmo.errors import ZocosmoError
 from zocosmo.graphs import GRAPHS, SCHEDULES, Graph, matching, metropolis
 from zocosmo.methods import METHODS
 from zocosmo.problems import PROBLEMS
+
+if _typing.TYPE_CHECKING:
+    from zocosmo.blackbox.minimize import minimize
+    from zocosmo.blackbox.optimizer import Optimizer
+    from zocosmo.blackbox.suggest import suggest
 
 __all__ = [
     "CODECS",
@@ -69,8 +71,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _ModuleType:
-    """`zocosmo.dist`, `torch` and `llm` are imported when first asked for: they bring torch with them."""
+_LATER = {"minimize": "minimize", "Optimizer": "optimizer", "suggest": "suggest"}  # files of blackbox
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """What most commands do without is imported when first asked for: black boxes, and what brings torch."""
+    if name in _LATER:
+        return getattr(_importlib.import_module(f"zocosmo.blackbox.{_LATER[name]}"), name)
     if name in ("dist", "torch", "llm"):
         return _importlib.import_module(f"zocosmo.{name}")
     raise AttributeError(f"module 'zocosmo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

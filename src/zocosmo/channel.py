@@ -306,7 +306,8 @@ class MemoryChannel(Channel):
         place = np.minimum(memory.place(links[:, 0], links[:, 1]), len(came) - 1)
         came[memory.reverse(place[(memory.ends[place] == links).all(axis=-1)])] = False
         if self.silent is not None:
-            came &= ~(self.silent[memory.ends[:, 0]] | self.silent[memory.ends[:, 1]])
+            theirs = np.flatnonzero(self.silent[memory.ends[:, 0]])
+            came[theirs] = came[memory.reverse(theirs)] = False
         return np.tile(came, len(self.graphs))
 
     def hear(

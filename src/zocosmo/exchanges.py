@@ -85,9 +85,9 @@ class Exchanges:
         apply: Mask = agree & can_read
         self.count[out] = mine + apply + 3 * ahead.astype(np.uint8) & 3
         failed = ~heard | (agree & ~can_read)
-        np.add.at(self.failed, rows[failed], 1)
+        self.failed[rows[np.flatnonzero(failed)]] += 1  # a listener is in a slot once
         if ahead.any():
-            np.add.at(self.repaired, rows[ahead], 1)
+            self.repaired[rows[np.flatnonzero(ahead)]] += 1
             if self.undone is not None:
                 self.undone += out[ahead].tolist()
         return apply, ahead, failed

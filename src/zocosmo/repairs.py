@@ -146,7 +146,7 @@ class Repairs(ABC):
             if all(each.applied.all() for each in done):
                 return
             for each in done:
-                failed[self.memory.reverse(each.met.out[~each.applied])] = True
+                failed[self.memory.reverse(each.met.out[np.flatnonzero(~each.applied)])] = True
         for met, here, delta in done:
             unsure = here & failed[met.out]  # the peer's end of this link
             if unsure.any():
@@ -173,8 +173,8 @@ class Repairs(ABC):
         delta = read  # which is ours
         delta -= own if isinstance(slot.rows, slice) else own[slot.rows]
         delta *= slot.weight
-        if not applied.all():
-            delta[~applied] = 0
+        if (missed := np.flatnonzero(~applied)).size:  # few, so by number
+            delta[missed] = 0
         out[slot.rows] += delta
         return delta
 

@@ -24,6 +24,7 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -60,17 +61,23 @@ class Proxies:
     def __init__(self):
         self.loop = asyncio.new_event_loop()
         self.cut, self._open = set(), {}
+        self._next = 20_000 + os.getpid() % 8_000
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def start(self, name):
         """A free port of the member, and the port at which others find it."""
         return asyncio.run_coroutine_threadsafe(self._start(name), self.loop).result()
 
+    def _free_port(self):
+        """Not among those that connections are given while the member starts."""
+        while True:
+            self._next += 1
+            with socket.socket() as spare, contextlib.suppress(OSError):
+                spare.bind(("127.0.0.1", self._next))
+                return self._next
+
     async def _start(self, name):
-        spare = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-        port = spare.sockets[0].getsockname()[1]
-        spare.close()
-        await spare.wait_closed()
+        port = self._free_port()
         server = await asyncio.start_server(lambda r, w: self._serve(name, port, r, w), "127.0.0.1", 0)
         return port, server.sockets[0].getsockname()[1]
 
@@ -300,7 +307,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name, default in (("members", 16), ("events", 30), ("seconds", 180), ("scripts", 1), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=16_000)
     parser.add_argument("--log-every", type=int, default=250)
     parser.add_argument("--dead-after", type=float, default=20.0)
     parser.add_argument("--patience", type=float, default=1200.0, help="seconds for the rest of the rounds")

@@ -97,6 +97,23 @@ def test_the_host_can_be_stopped_and_started_again(tmp_path):
     assert crowd.host.finished == 5
 
 
+def test_a_host_that_starts_again_catches_up_with_the_attempts_that_members_know(tmp_path):
+    """It began a change before anybody had reported, so its number is one that members have left behind."""
+    config = write_config(tmp_path, rounds=500, log_every=10)
+    crowd = Threads(config, tmp_path / "out")
+    for _ in range(4):
+        crowd.join()
+    crowd.wait_for(lambda: crowd.round_of(0) > 10)
+    for member in crowd.members:
+        with member.post.lock:
+            member.desk.attempt = 7
+    crowd.host._attempt, crowd.host.roll.phase = 1, "preparing"
+    late = crowd.join()
+    crowd.wait_for(lambda: crowd.members[late].desk.is_playing)
+    assert crowd.host._attempt > 7
+    finish(crowd, config, compared=80)
+
+
 class Frozen(Paced):
     """A member that freezes once, heartbeats included."""
 

@@ -319,8 +319,8 @@ class Host:
             self.roll.phase = "stopping"
             self.roll.save()
             self._tell_all()
-        elif self._waits():
-            self.roll.phase = "running"
+        elif self._waits() or any(each.said.get("attempt", 0) > self._attempt for each in living.values()):
+            self.roll.phase = "running"  # numbers of a host that was started again may be too low
             self._tell_all()
 
     def _stop(self, living: dict[int, Entry]) -> None:

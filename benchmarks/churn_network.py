@@ -307,7 +307,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name, default in (("members", 16), ("events", 30), ("seconds", 180), ("scripts", 1), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--rounds", type=int, default=16_000)
+    parser.add_argument("--rounds", type=int, default=24_000)
     parser.add_argument("--log-every", type=int, default=250)
     parser.add_argument("--dead-after", type=float, default=20.0)
     parser.add_argument("--patience", type=float, default=1200.0, help="seconds for the rest of the rounds")

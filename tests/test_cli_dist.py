@@ -262,4 +262,4 @@ def test_bench_link_prints_a_table_or_json(run):
     code, out, err = run("bench-link", *short)
     assert (code, err) == (0, "")
     assert "the same, sealed" in out
-    assert len(json.loads(run("bench-link", *short, "--json")[1])["rows"]) == 11
+    assert len(json.loads(run("bench-link", *short, "--json")[1])["rows"]) == 12

@@ -18,11 +18,19 @@ def report():
 
 
 def test_bytes_are_those_of_the_messages(report):
-    """q = 10 of d = 1,000: 40 bytes of values, 40 or 13 of coordinates, 32 of a frame, 16 of a seal."""
+    """q = 10 of d = 1,000: 40 bytes of values, 40 or 13 of coordinates, 32 of a frame, 16 of a seal.
+
+    Between members an envelope of 22 bytes is around it."""
     assert {row["name"]: row["bytes"] for row in report["rows"]} == {
         **{"values": 40, "indexed": 80, "packed": 40 + 13 + 32, "dense": 4000},
         **{"raw": 72, "used": 72, "checked": 72, "framed": 72, "sealed": 88, "named": 85, "mix": 72},
+        "members": 72 + 22,
     }
+
+
+def test_without_pyzmq_members_are_left_out(monkeypatch):
+    monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
+    assert bench.members(None, 10) == []
 
 
 def test_every_row_has_a_time_and_a_ratio_to_its_floor(report):

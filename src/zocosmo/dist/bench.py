@@ -1,9 +1,11 @@
 """Message latency between two processes on this machine   [tab:appendix_two_process_transport]
 
 One way, as in the paper: contiguous tensors, then a one-byte acknowledgement. Both ways at once, as in the
-runtime: bare tensors (the floor), then frames through its channel, then a complete mix.
+runtime: bare tensors (the floor), then frames through its channel, then a complete mix; and, where pyzmq is
+installed, frames between members of a network, under their keys.
 """
 
+import importlib.util
 import json
 import sys
 import tempfile
@@ -80,7 +82,7 @@ def main(line: Sequence[str]) -> None:
     torch.set_num_threads(1)
     job = join()
     one_way, timed = asked.pop("one_way", False), transfers(job, asked["d"], asked["q"])
-    timed += [] if one_way else exchanges(job, asked["d"], asked["q"])
+    timed += [] if one_way else exchanges(job, asked["d"], asked["q"]) + members(job, asked["q"])
     meet = exchange(bare_group(job, "meet"), job, 1)
     seconds = take_turns(timed, trials=asked["trials"], repeats=asked["repeats"], meet=meet)
     if job.rank == 0:
@@ -207,6 +209,20 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
         Timed("named", "indexed through the channel", named, "framed", swap(indexed)),
         Timed("mix", "restrict, exchange, average, put", size, "raw", in_rounds(plain, mix)),
     ]
+
+
+def members(job: Job, q: int) -> list[Timed]:
+    """Frames between members of a network, over ZeroMQ."""
+    if importlib.util.find_spec("zmq") is None:
+        return []
+    from zocosmo.net.bench import Member
+    from zocosmo.net.envelope import HEAD_BYTES
+
+    member = Member(job.rank)
+    first, second = (int(port) for port in job.publish("ports", str(member.post.port).encode()))
+    once = member.swaps(member.meet((first, second), q), np.zeros(q, np.float32))
+    size = 4 * q + FRAME_BITS.total // 8 + HEAD_BYTES + 1
+    return [Timed("members", "value-only over ZeroMQ, under keys", size, "raw", once)]
 
 
 def exchange(group: Any, job: Job, size: int, values: bytes = b"") -> Callable[[], bytes]:

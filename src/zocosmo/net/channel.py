@@ -90,14 +90,12 @@ class NetChannel(TorchChannel):
 
     def _pick(self, letters: Letters, got: dict[Link, Message], links: Iterable[Link]) -> Letters:
         """As received; zeros stand for what was missed."""
-        empty = [None if part is None else np.zeros_like(part[:1]) for part in letters]
-        blank = Letters(*empty)  # type: ignore[arg-type]
         found = []
         for i, j in links:
             if i in self._at:
                 found.append(letters.take([self._at[i]]))
             else:
-                found.append(self._letter(got[i, j]) if (i, j) in got else blank)
+                found.append(self._letter(got[i, j]) if (i, j) in got else _blank(letters))
         return Letters.stack(found)
 
     def decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
@@ -110,3 +108,9 @@ class NetChannel(TorchChannel):
                 if sender != here and (sender, here) not in self._gone[self._stage]:
                     self._missed((sender, here), f"it would move an entry by more than {self.clip:g}")
         return read
+
+
+def _blank(letters: Letters) -> Letters:
+    """One letter of zeros."""
+    parts = [None if part is None else np.zeros_like(part[:1]) for part in letters]
+    return Letters(*parts)  # type: ignore[arg-type]

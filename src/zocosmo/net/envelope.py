@@ -19,6 +19,7 @@ from zocosmo.errors import CorruptMessage, SealBroken
 DATA, BEAT, ASK, STATE = KINDS = b"D", b"B", b"A", b"S"
 _HEAD = struct.Struct("<cIQII")
 _NUMBER = struct.Struct("<Q")
+HEAD_BYTES = _HEAD.size
 
 
 class Where(NamedTuple):

@@ -95,7 +95,7 @@ class ZmqLinks:
             if time.monotonic() - noticed > NOTICE:
                 noticed = time.monotonic()
                 self.say(f"waits for member {who} in round {where.round}, {noticed - since:.0f} s so far")
-            post.look(left)
+            post.wait_for(self._by_rank[peer], left)
         return body
 
     def _patience(self, who: int, where: Where, since: float) -> float:

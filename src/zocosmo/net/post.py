@@ -27,6 +27,7 @@ PIECE, PIECES = 2**18, 16  # bytes of a piece of a state, and pieces that are se
 STRANGE = 10.0  # seconds after which one who still knocks is a stranger
 MALFORMED = (ValueError, KeyError, TypeError, RecursionError)  # what notes and questions may raise
 HELD = 20_000  # messages of one peer that may wait to be read
+BRIEF = 0.005  # seconds within which most awaited messages come
 EARLY = 4096  # relayed messages of those of whom the host has yet to tell us
 
 
@@ -79,6 +80,8 @@ class Post:
         self._out: dict[bytes, Any] = {}  # by key: our connection to a peer
         self._up: dict[bytes, float] = {}  # by key: when something last came over it
         self._in: dict[bytes, tuple[bytes, float]] = {}  # by key: the peer's connection to us
+        self._last: dict[bytes, bytes | None] = {}  # by key: where its last data came, as in `_hear`
+        self._looked = 0.0  # when we last looked at all sockets
         self._sealed: dict[bytes, Relayed] = {}
         self._early: deque[list[bytes]] = deque(maxlen=EARLY)  # key and what is sealed, of strangers so far
         self._orders: Any = self._context.socket(zmq.PULL)
@@ -96,6 +99,7 @@ class Post:
 
     def _bind(self, listen: str) -> None:
         self._front = make_socket(self._context, zmq.ROUTER, self.secret, None)
+        self._front.rcvtimeo = int(1000 * BRIEF)
         try:
             host, _, port = listen.rpartition(":")
             if port == "0":
@@ -129,6 +133,10 @@ class Post:
                 self.heard.setdefault(each, (since, Where(0, 0)))
             self._sealed = {key: kept for key, kept in self._sealed.items() if key in self._peers}
         self._order([b"meet"])
+
+    def hears(self, key: bytes) -> bool:
+        """Whether a peer was heard lately over a connection."""
+        return next(self._ways(key), None) is not None
 
     def send(self, peer: Peer, envelope: Envelope) -> None:
         """Soon; in an exchange, `send_now`."""
@@ -167,6 +175,13 @@ class Post:
     def send_now(self, peer: Peer, envelope: Envelope) -> None:
         self._send(peer.key, envelope)
 
+    def wait_for(self, peer: Peer, seconds: float) -> None:
+        """As `look`; at first only where this peer's last data came, which takes fewer system calls."""
+        if peer.key in self._last and time.monotonic() < self._looked + BRIEF < self._looked + seconds:
+            self._hear(self._last[peer.key], waits=True)
+        else:
+            self.look(seconds)
+
     def look(self, seconds: float) -> bool:
         """Wait until something comes, this long at most, and see to it; False if an order says to end."""
         wait = min(seconds, self._due - time.monotonic())
@@ -177,6 +192,7 @@ class Post:
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + PULSE
             self._beat(position)
+        self._looked = time.monotonic()
         return going
 
     # In the thread
@@ -227,6 +243,7 @@ class Post:
         """Connections to the neighbours of this term, and to no one else."""
         with self.lock:
             wanted = {peer.key: peer for peer in self._neighbours if peer.address}
+        self._last.clear()
         for key in [key for key in self._out if key not in wanted]:
             socket = self._out.pop(key)
             self._poller.unregister(socket)
@@ -234,6 +251,7 @@ class Post:
         for key, peer in wanted.items():
             if key not in self._out:
                 socket = self._out[key] = make_socket(self._context, zmq.DEALER, self.secret, key)
+                socket.rcvtimeo = int(1000 * BRIEF)
                 socket.connect(peer.address)
                 self._poller.register(socket, zmq.POLLIN)
         early, self._early = self._early, deque(maxlen=EARLY)
@@ -304,13 +322,10 @@ class Post:
             for parts in _all(self._to_host):
                 self._from_host(parts)
         if self._front is not None and self._front in ready:
-            for rid, *parts in _all(self._front):
-                self._from_front(bytes(rid), parts)
+            self._hear(None)
         for key, socket in list(self._out.items()):
             if socket in ready:
-                for parts in _all(socket):
-                    self._up[key] = time.monotonic()
-                    self._take(key, parts)
+                self._hear(key)
 
     def _admit(self, key: bytes, address: str) -> int:
         """Members only. One who is new may come before the host tells us of it, and tries again."""
@@ -322,10 +337,16 @@ class Post:
             self._once(f"refused {address}: key {key.hex()[:16]} is no member's")
         return 300
 
-    def _from_front(self, rid: bytes, parts: list[Any]) -> None:
-        key = key_of(parts[0])
-        self._in[key] = rid, time.monotonic()
-        self._take(key, parts)
+    def _hear(self, way: bytes | None, *, waits: bool = False) -> None:
+        """What came over our connection to the peer with this key; None: over those that peers made to us."""
+        for parts in _all(self._front if way is None else self._out[way], waits=waits):
+            if way is None:
+                key = key_of(parts[1])
+                self._in[key] = bytes(parts.pop(0)), time.monotonic()
+            else:
+                key, self._up[way] = way, time.monotonic()
+            if self._take(key, parts) == DATA:
+                self._last[key] = way
 
     def _from_host(self, parts: list[Any]) -> None:
         what, *rest = [bytes(part) for part in parts]
@@ -352,12 +373,16 @@ class Post:
         except (*MALFORMED, MessageError) as error:
             self._once(f"refused a relayed message of {self._who(key)}: {error}")
 
-    def _take(self, key: bytes, parts: list[Any]) -> None:
+    def _take(self, key: bytes, parts: list[Any]) -> bytes:
+        """File a message; its kind, or nothing if it is none."""
         try:
             (part,) = parts
-            self._open(key, Envelope.from_bytes(part.buffer))
+            envelope = Envelope.from_bytes(part.buffer)
+            self._open(key, envelope)
         except (*MALFORMED, MessageError) as error:
             self._once(f"refused a message of {self._who(key)}: {error}")
+            return b""
+        return envelope.kind
 
     def _who(self, key: bytes) -> str:
         peer = self._peers.get(key)
@@ -420,10 +445,10 @@ def _try_all(socket: Any, parts: list[bytes]) -> bool:
     return True
 
 
-def _all(socket: Any, most: int = 1000) -> list[list[Any]]:
-    """The messages that are there, one at least, as frames that know their sender."""
+def _all(socket: Any, most: int = 1000, *, waits: bool = False) -> list[list[Any]]:
+    """The messages that are there, as frames that know their sender; perhaps waits for the first."""
     found: list[list[Any]] = []
     with suppress(AGAIN):
         while not found or (len(found) < most and socket.get(zmq.EVENTS) & zmq.POLLIN):
-            found.append(socket.recv_multipart(zmq.NOBLOCK, copy=False))
+            found.append(socket.recv_multipart(0 if waits and not found else zmq.NOBLOCK, copy=False))
     return found

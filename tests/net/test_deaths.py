@@ -248,7 +248,7 @@ class FrozenLong(Paced):
 
 @pytest.mark.slow
 def test_rounds_go_on_while_a_change_waits_for_a_frozen_member(tmp_path):
-    config = write_config(tmp_path, graph={"kind": "ring", "n": 4}, rounds=900, log_every=100, wire="mod4")
+    config = write_config(tmp_path, graph={"kind": "ring", "n": 4}, rounds=1500, log_every=100, wire="mod4")
     crowd = Threads(config, tmp_path / "out", soft=0.3, lead=1000)
     for kind in (Paced, FrozenLong, Paced, Paced):
         crowd.join(kind=kind)

@@ -21,9 +21,10 @@ from zocosmo.net.desk import Desk
 from zocosmo.net.envelope import ASK, Envelope, Where
 from zocosmo.net.invitation import Invitation, can_skip, manifest_for, only_trial
 from zocosmo.net.links import SILENT, ZmqLinks
-from zocosmo.net.post import PIECE, PIECES, PULSE, Peer, Post
+from zocosmo.net.post import PIECE, PIECES, Peer, Post
 from zocosmo.net.soft import SoftDeadline
 from zocosmo.net.store import Account, NodeFolder, state_bytes
+from zocosmo.net.ways import PULSE
 from zocosmo.terms.change import Here, Waiting, carry_links, fresh_links
 from zocosmo.terms.members import Member as Listed
 from zocosmo.terms.members import Term

@@ -10,24 +10,21 @@ import json
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from zocosmo.dist.seal import fresh_salt
-from zocosmo.errors import InputError, MessageError
+from zocosmo.errors import MessageError
 from zocosmo.net.envelope import ASK, BEAT, DATA, STATE, Envelope, Relayed, Where
-from zocosmo.net.sockets import AGAIN, Gate, key_of, make_socket, public_of, zmq
+from zocosmo.net.sockets import AGAIN, Gate, make_socket, public_of, receive_all, try_send_all, zmq
 from zocosmo.net.trail import Trail
 from zocosmo.net.turns import Turns
+from zocosmo.net.ways import BRIEF, PULSE, Way, Ways
 
-PULSE = 0.5  # seconds between heartbeats
-FRESH = 4 * PULSE  # for which a way counts as open after something came over it
 PIECE, PIECES = 2**18, 16  # bytes of a piece of a state, and pieces that are sent at once
 STRANGE = 10.0  # seconds after which one who still knocks is a stranger
 MALFORMED = (ValueError, KeyError, TypeError, RecursionError)  # what notes and questions may raise
 HELD = 20_000  # messages of one peer that may wait to be read
-BRIEF = 0.005  # seconds within which most awaited messages come
 EARLY = 4096  # relayed messages of those of whom the host has yet to tell us
 
 
@@ -69,18 +66,12 @@ class Post:
         self._peers: dict[bytes, Peer] = {}
         self._neighbours: tuple[Peer, ...] = ()
         self._context: zmq.Context[Any] = zmq.Context()
-        self._gate = Gate(self._context)
+        self._poller, self._gate = zmq.Poller(), Gate(self._context)
+        self._ways = Ways(self._context, secret, self._poller)
+        self.port = 0 if listen is None else self._ways.bind(listen)
         self._to_host = make_socket(self._context, zmq.DEALER, secret, host[1])
         self._watch = self._to_host.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
         self._to_host.connect(host[0])
-        self._front: Any = None
-        self.port = 0
-        if listen is not None:
-            self._bind(listen)
-        self._out: dict[bytes, Any] = {}  # by key: our connection to a peer
-        self._up: dict[bytes, float] = {}  # by key: when something last came over it
-        self._in: dict[bytes, tuple[bytes, float]] = {}  # by key: the peer's connection to us
-        self._last: dict[bytes, bytes | None] = {}  # by key: where its last data came, as in `_hear`
         self._looked = 0.0  # when we last looked at all sockets
         self._sealed: dict[bytes, Relayed] = {}
         self._early: deque[list[bytes]] = deque(maxlen=EARLY)  # key and what is sealed, of strangers so far
@@ -89,7 +80,6 @@ class Post:
         self._ordering: Any = self._context.socket(zmq.PUSH)
         self._ordering.connect("inproc://orders")
         self.turns = Turns(lambda: self._order([b"yield"]))
-        self._poller = zmq.Poller()
         self._has_orders = False
         self._desk: Desk | None = None
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -97,28 +87,11 @@ class Post:
         self._turned_away: dict[bytes, float] = {}  # by key: when it first knocked
         self._due = 0.0  # when the next heartbeat is
 
-    def _bind(self, listen: str) -> None:
-        self._front = make_socket(self._context, zmq.ROUTER, self.secret, None)
-        self._front.rcvtimeo = int(1000 * BRIEF)
-        try:
-            host, _, port = listen.rpartition(":")
-            if port == "0":
-                self.port = self._front.bind_to_random_port(f"tcp://{host}")
-            else:
-                self._front.bind(f"tcp://{listen}")
-                self.port = int(port)
-        except (zmq.ZMQError, ValueError) as error:
-            raise InputError(
-                f"cannot listen on {listen}: {error}; choose another --listen ADDR:PORT"
-            ) from None
-
     def start(self, desk: Desk) -> None:
         """Serve this desk from now on."""
         self._desk = desk
         for socket in (self._gate.socket, self._to_host, self._watch, self._orders):
             self._poller.register(socket, zmq.POLLIN)
-        if self._front is not None:
-            self._poller.register(self._front, zmq.POLLIN)
         self._thread.start()
 
     # For the main thread
@@ -136,7 +109,7 @@ class Post:
 
     def hears(self, key: bytes) -> bool:
         """Whether a peer was heard lately over a connection."""
-        return next(self._ways(key), None) is not None
+        return self._ways.is_open(key)
 
     def send(self, peer: Peer, envelope: Envelope) -> None:
         """Soon; in an exchange, `send_now`."""
@@ -177,8 +150,9 @@ class Post:
 
     def wait_for(self, peer: Peer, seconds: float) -> None:
         """As `look`; at first only where this peer's last data came, which takes fewer system calls."""
-        if peer.key in self._last and time.monotonic() < self._looked + BRIEF < self._looked + seconds:
-            self._hear(self._last[peer.key], waits=True)
+        last = self._ways.last
+        if peer.key in last and time.monotonic() < self._looked + BRIEF < self._looked + seconds:
+            self._hear(last[peer.key], waits=True)
         else:
             self.look(seconds)
 
@@ -216,9 +190,8 @@ class Post:
 
     def _close_all(self) -> None:
         self._to_host.disable_monitor()
-        for socket in (*self._out.values(), self._front, self._to_host):
-            if socket is not None:
-                socket.close(linger=500)
+        self._ways.close()
+        self._to_host.close(linger=500)
         for socket in (self._watch, self._gate.socket, self._orders):
             socket.close()
 
@@ -242,18 +215,8 @@ class Post:
     def _connect(self) -> None:
         """Connections to the neighbours of this term, and to no one else."""
         with self.lock:
-            wanted = {peer.key: peer for peer in self._neighbours if peer.address}
-        self._last.clear()
-        for key in [key for key in self._out if key not in wanted]:
-            socket = self._out.pop(key)
-            self._poller.unregister(socket)
-            socket.close(linger=500)
-        for key, peer in wanted.items():
-            if key not in self._out:
-                socket = self._out[key] = make_socket(self._context, zmq.DEALER, self.secret, key)
-                socket.rcvtimeo = int(1000 * BRIEF)
-                socket.connect(peer.address)
-                self._poller.register(socket, zmq.POLLIN)
+            wanted = {peer.key: peer.address for peer in self._neighbours if peer.address}
+        self._ways.connect(wanted)
         early, self._early = self._early, deque(maxlen=EARLY)
         for key, sealed in early:
             if key in self._peers:
@@ -265,29 +228,10 @@ class Post:
 
     def _send_data(self, key: bytes, data: bytes) -> None:
         """Over the best way that is open, or through the host."""
-        for socket, rid in self._ways(key):
-            if _try(socket, data) if rid is None else _try_all(socket, [rid, data]):
-                return
-        if key in self._peers:
+        if not self._ways.send(key, data) and key in self._peers:
             envelope = Envelope.from_bytes(data)
-            _try_all(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
+            try_send_all(self._to_host, [b"relay", key, self._relay(key).close(envelope)])
             self.relayed += envelope.kind == DATA
-
-    def _ways(self, key: bytes) -> Iterator[tuple[Any, bytes | None]]:
-        """Connections over which a peer was heard lately, the best first; an id where the peer made it."""
-        now = time.monotonic()
-        if key in self._out and now - self._up.get(key, -FRESH) < FRESH:
-            yield self._out[key], None
-        if key in self._in and now - self._in[key][1] < FRESH:
-            yield self._front, self._in[key][0]
-
-    def _knock(self, key: bytes) -> None:
-        """Something over all connections, so that the peer knows that they are open; it says nothing more."""
-        data = Envelope(BEAT, Where(0, 0)).to_bytes()
-        if key in self._out:
-            _try(self._out[key], data)
-        if key in self._in:
-            _try_all(self._front, [self._in[key][0], data])
 
     def _relay(self, key: bytes) -> Relayed:
         peer = self._peers[key]
@@ -299,16 +243,17 @@ class Post:
     def _beat(self, position: Where) -> None:
         with self.lock:
             peers = self._neighbours
+        knock = Envelope(BEAT, Where(0, 0)).to_bytes()  # it says nothing but that a connection is open
         for peer in peers:
             self._send(peer.key, Envelope(BEAT, position))
-            self._knock(peer.key)
+            self._ways.knock(peer.key, knock)
         self._report()
 
     def _report(self) -> None:
         assert self._desk is not None
         with self.lock:
             report = self._desk.report()
-        _try_all(self._to_host, [b"report", json.dumps(report).encode()])
+        try_send_all(self._to_host, [b"report", json.dumps(report).encode()])
 
     def _receive(self, ready: Mapping[Any, int]) -> None:
         if self._gate.socket in ready:
@@ -319,13 +264,10 @@ class Post:
                 self.refused = "the host does not know this key"
                 self.lock.notify_all()
         if self._to_host in ready:
-            for parts in _all(self._to_host):
+            for parts in receive_all(self._to_host):
                 self._from_host(parts)
-        if self._front is not None and self._front in ready:
-            self._hear(None)
-        for key, socket in list(self._out.items()):
-            if socket in ready:
-                self._hear(key)
+        for way in self._ways.with_news(ready):
+            self._hear(way)
 
     def _admit(self, key: bytes, address: str) -> int:
         """Members only. One who is new may come before the host tells us of it, and tries again."""
@@ -337,16 +279,10 @@ class Post:
             self._once(f"refused {address}: key {key.hex()[:16]} is no member's")
         return 300
 
-    def _hear(self, way: bytes | None, *, waits: bool = False) -> None:
-        """What came over our connection to the peer with this key; None: over those that peers made to us."""
-        for parts in _all(self._front if way is None else self._out[way], waits=waits):
-            if way is None:
-                key = key_of(parts[1])
-                self._in[key] = bytes(parts.pop(0)), time.monotonic()
-            else:
-                key, self._up[way] = way, time.monotonic()
+    def _hear(self, way: Way, *, waits: bool = False) -> None:
+        for key, parts in self._ways.receive(way, waits=waits):
             if self._take(key, parts) == DATA:
-                self._last[key] = way
+                self._ways.last[key] = way
 
     def _from_host(self, parts: list[Any]) -> None:
         what, *rest = [bytes(part) for part in parts]
@@ -425,30 +361,3 @@ class Post:
         if text not in self._told and len(self._told) < 1000:
             self._told.add(text)
             self._say(text)
-
-
-def _try(socket: Any, data: bytes) -> bool:
-    """Send, unless nobody is there or the queue is full."""
-    try:
-        socket.send(data, zmq.NOBLOCK)
-    except zmq.ZMQError:
-        return False
-    return True
-
-
-def _try_all(socket: Any, parts: list[bytes]) -> bool:
-    """As `_try`, for a message of several parts."""
-    try:
-        socket.send_multipart(parts, zmq.NOBLOCK)
-    except zmq.ZMQError:
-        return False
-    return True
-
-
-def _all(socket: Any, most: int = 1000, *, waits: bool = False) -> list[list[Any]]:
-    """The messages that are there, as frames that know their sender; perhaps waits for the first."""
-    found: list[list[Any]] = []
-    with suppress(AGAIN):
-        while not found or (len(found) < most and socket.get(zmq.EVENTS) & zmq.POLLIN):
-            found.append(socket.recv_multipart(0 if waits and not found else zmq.NOBLOCK, copy=False))
-    return found

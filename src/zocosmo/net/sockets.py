@@ -89,6 +89,33 @@ class Strangers:
             self._say(f"refused {now} connections that did not prove a key")
 
 
+def try_send(socket: Any, data: bytes) -> bool:
+    """Send, unless nobody is there or the queue is full."""
+    try:
+        socket.send(data, zmq.NOBLOCK)
+    except zmq.ZMQError:
+        return False
+    return True
+
+
+def try_send_all(socket: Any, parts: list[bytes]) -> bool:
+    """As `try_send`, for a message of several parts."""
+    try:
+        socket.send_multipart(parts, zmq.NOBLOCK)
+    except zmq.ZMQError:
+        return False
+    return True
+
+
+def receive_all(socket: Any, most: int = 1000, *, waits: bool = False) -> list[list[Any]]:
+    """The messages that are there, as frames that know their sender; perhaps waits for the first."""
+    found: list[list[Any]] = []
+    with contextlib.suppress(AGAIN):
+        while not found or (len(found) < most and socket.get(zmq.EVENTS) & zmq.POLLIN):
+            found.append(socket.recv_multipart(0 if waits and not found else zmq.NOBLOCK, copy=False))
+    return found
+
+
 def key_of(part: Any) -> bytes:
     """The public key of the sender of a message, of which `part` is a frame."""
     return bytes.fromhex(str(part.get("User-Id")))

@@ -12,7 +12,7 @@ from net.crowd import EDGE_LOCAL, Paced, Threads, replay, write_config
 from zocosmo.dist.seal import make_key, read_key
 from zocosmo.errors import CorruptMessage, InputError, SealBroken
 from zocosmo.net.door import check_report
-from zocosmo.net.envelope import BEAT, DATA, Envelope, Relayed, Where
+from zocosmo.net.envelope import BEAT, DATA, HEAD_BYTES, Envelope, Relayed, Where
 from zocosmo.net.host import Host
 from zocosmo.net.invitation import Invitation, manifest_for
 from zocosmo.net.post import Post
@@ -107,15 +107,13 @@ class Forwarding(Host):
 def test_what_the_host_forwards_has_no_frame_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr("net.crowd.Host", Forwarding)
     sent, send = [], Post.send_now
-    monkeypatch.setattr(
-        Post, "send_now", lambda self, peer, env: (sent.append(env.body), send(self, peer, env))
-    )
+    monkeypatch.setattr(Post, "send_now", lambda self, peer, env: (sent.append(env), send(self, peer, env)))
     config = write_config(tmp_path, graph={"kind": "ring", "n": 3}, wire="f64", rounds=20)
     crowd = Threads(config, tmp_path / "out")
     for _ in range(3):
         crowd.join(listen=None)
     crowd.wait()
-    seen, frames = b"".join(Forwarding.forwarded), [body for body in sent if len(body) > 40]
+    seen, frames = b"".join(Forwarding.forwarded), [env for env in sent if len(env) > HEAD_BYTES + 40]
     assert min(len(frames), len(Forwarding.forwarded)) > 30
     values = [body[k : k + 8] for body in frames for k in range(len(body) - 48, len(body) - 7, 8)]
     assert not [value for value in values if value in seen]

@@ -62,6 +62,10 @@ class Letters(NamedTuple):
         """Some of the messages, as new arrays."""
         return Letters(*(None if part is None else part.take(rows, axis=0) for part in self))  # type: ignore[arg-type]
 
+    def blank(self) -> "Letters":
+        """One message of zeros, in place of one that did not come."""
+        return Letters(*(None if part is None else np.zeros_like(part[:1]) for part in self))  # type: ignore[arg-type]
+
     @classmethod
     def stack(cls, letters: "Sequence[Letters]") -> "Letters":
         """Letters one under the other, as new arrays."""

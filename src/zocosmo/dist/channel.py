@@ -13,7 +13,7 @@ from zocosmo.core.residues import RESIDUES, Cut
 from zocosmo.core.support import Support
 from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Letters
-from zocosmo.dist.framed import Awaited, FramedChannel, Link, Sent
+from zocosmo.dist.framed import ABSENT, Awaited, FramedChannel, Link, Sent
 from zocosmo.dist.sums import sums_up, total_down
 from zocosmo.dist.tree import Tree
 from zocosmo.errors import SupportMismatch
@@ -88,8 +88,13 @@ class TorchChannel(FramedChannel):
             message = Message(letters.values[0]) if bare else self._message(letters, 0, index)
             return {peer: self._frame(link, i, message, value)}
 
-        got = self.links.exchange(frames, {peer: self._frame_bytes(size, value)}, self.t)
-        message = self._accept(got[peer], Awaited((j, i), j, size, index), peer, value)
+        data = self.links.exchange(frames, {peer: self._frame_bytes(size, value)}, self.t).get(peer)
+        if data is None:
+            self._missed((j, i), ABSENT)
+            return letters.blank()
+        message = self._received(data, Awaited((j, i), j, size, index), peer, value)
+        if message is None:
+            return letters.blank()
         return Letters(message.values[None]) if bare else self._letter(message)
 
     def _spread(self, letters: Letters, u: Support | None, everyone: Support | None, over: Route) -> Letters:

@@ -9,7 +9,6 @@ import numpy as np
 from zocosmo.channel import Index, Values
 from zocosmo.core.fields import Message
 from zocosmo.core.levels import LEVEL
-from zocosmo.core.support import Support
 from zocosmo.core.values import ValueType
 from zocosmo.core.wire import Letters
 from zocosmo.dist.channel import TorchChannel
@@ -85,9 +84,6 @@ class NetChannel(TorchChannel):
             self._link_to[peer] = int(self.repairs.memory.place(*ends)[0])
         return int(self.repairs.told[self._link_to[peer]])
 
-    def swap(self, letters: Letters, partners: Index, u: Support | None) -> Letters:
-        return self._swap_all(letters, partners, u)
-
     def _pick(self, letters: Letters, got: dict[Link, Message], links: Iterable[Link]) -> Letters:
         """As received; zeros stand for what was missed."""
         found = []
@@ -95,7 +91,7 @@ class NetChannel(TorchChannel):
             if i in self._at:
                 found.append(letters.take([self._at[i]]))
             else:
-                found.append(self._letter(got[i, j]) if (i, j) in got else _blank(letters))
+                found.append(self._letter(got[i, j]) if (i, j) in got else letters.blank())
         return Letters.stack(found)
 
     def decode(self, letters: Letters, senders: Index, values: Values, rows: Any = slice(None)) -> Values:
@@ -108,9 +104,3 @@ class NetChannel(TorchChannel):
                 if sender != here and (sender, here) not in self._gone[self._stage]:
                     self._missed((sender, here), f"it would move an entry by more than {self.clip:g}")
         return read
-
-
-def _blank(letters: Letters) -> Letters:
-    """One letter of zeros."""
-    parts = [None if part is None else np.zeros_like(part[:1]) for part in letters]
-    return Letters(*parts)  # type: ignore[arg-type]

@@ -39,7 +39,12 @@ class Envelope(NamedTuple):
     body: bytes | memoryview = b""
 
     def to_bytes(self) -> bytes:
-        return b"".join((_HEAD.pack(self.kind, *self.where, len(self.notes)), self.notes, self.body))
+        return self.pack(self.kind, self.where, self.notes, self.body)
+
+    @staticmethod
+    def pack(kind: bytes, where: Where, notes: bytes, *body: bytes | memoryview) -> bytes:
+        """The bytes of an envelope whose body is in several parts, each copied once."""
+        return b"".join((_HEAD.pack(kind, *where, len(notes)), notes, *body))
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> "Envelope":

@@ -68,9 +68,9 @@ class ZmqLinks:
             self.post.catch_up()
             for peer, parts in made.items():
                 number = self._sent[peer] = self._sent.get(peer, -1) + 1
-                body = b"".join((bytes([self.mark(peer)]), *parts))
-                envelope = Envelope(DATA, Where(self.term, t, number), self.notes(), body)
-                self.post.send_now(self._by_rank[peer], envelope)
+                where, mark = Where(self.term, t, number), bytes([self.mark(peer)])
+                data = Envelope.pack(DATA, where, self.notes(), mark, *parts)
+                self.post.send_now(self._by_rank[peer], data)
             since = time.monotonic()
             for peer, size in sizes.items():
                 number = self._received[peer] = self._received.get(peer, -1) + 1

@@ -145,8 +145,8 @@ class Post:
         if self._has_orders:
             self._obey()
 
-    def send_now(self, peer: Peer, envelope: Envelope) -> None:
-        self._send(peer.key, envelope)
+    def send_now(self, peer: Peer, envelope: bytes) -> None:
+        self._send_data(peer.key, envelope)
 
     def wait_for(self, peer: Peer, seconds: float) -> None:
         """As `look`; at first only where this peer's last data came, which takes fewer system calls."""

@@ -62,7 +62,7 @@ LARGE = {"kind": "quadratic", "d": 200, "kappa": 4.0, "zeta": 1.0, "sigma": 0.1}
 
 @pytest.mark.slow
 def test_a_killed_member_is_removed_and_its_key_joins_again(tmp_path):
-    config = write_config(tmp_path, rounds=1200, log_every=50, wire="mod4", method=EDGE_LOCAL)
+    config = write_config(tmp_path, rounds=6000, log_every=50, wire="mod4", method=EDGE_LOCAL)
     with Processes(config, tmp_path / "out", "--dead-after", "6") as crowd:
         for _ in range(4):
             crowd.join()

@@ -41,7 +41,7 @@ def test_naming_the_default_model_and_task_changes_nothing():
     assert open_recipe(None, named).data == open_recipe(None, {}).data
 
 
-@pytest.mark.parametrize(("task", "rounds", "every"), [("toy", 40, 20), ("sst2", 400, 40)])
+@pytest.mark.parametrize(("task", "rounds", "every"), [("toy", 60, 20), ("sst2", 400, 40)])
 @pytest.mark.parametrize("by_set", [True, False])
 def test_the_toy_task_has_fewer_rounds_than_others(task, rounds, every, by_set):
     changes = {} if by_set else {("problem", "task"): task}
@@ -72,7 +72,7 @@ def test_what_is_given_within_a_whole_is_given(whole, part):
 
 def test_a_problem_that_is_given_as_a_whole_is_toy_unless_it_says_so():
     data = open_recipe(None, {}, ["problem={kind: llm, validation_rows: 50}"]).data
-    assert (data["problem"]["validation_rows"], data["rounds"], data["log_every"]) == (50, 40, 20)
+    assert (data["problem"]["validation_rows"], data["rounds"], data["log_every"]) == (50, 60, 20)
 
 
 @pytest.mark.parametrize("methods", ["[]", "[a]", "a"])

@@ -30,7 +30,7 @@ def level(mu, snr, apart):
 
 
 @pytest.mark.parametrize(
-    ("rounds", "batch", "size"), [(1540, 16, 4096), (400, 8, 1024), (40, 4, 512), (10**6, 32, 8192)]
+    ("rounds", "batch", "size"), [(1540, 16, 4096), (400, 8, 1024), (60, 4, 512), (10**6, 32, 8192)]
 )
 def test_sizes_are_those_that_were_measured(rounds, batch, size):
     shape = shape_for(D, rounds, batch, ring(4))

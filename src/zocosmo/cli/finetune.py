@@ -61,7 +61,7 @@ def finetune(
 ) -> None:
     """Fine-tune a language model over several nodes with forward passes only, and save the adapter.
 
-    Without arguments SmolLM2 learns toy, a small synthetic sentiment task, in 40 rounds with a known eta and
+    Without arguments SmolLM2 learns toy, a small synthetic sentiment task, in 60 rounds with a known eta and
     mu. Other tasks run 400 rounds; for other choices eta and mu are probed first. Steps are those of the
     second generation unless the method, q, eta, mu or momentum are named. OUT/config.yaml holds every
     setting, and zocosmo run or launch takes it.

@@ -49,6 +49,7 @@ def test_a_ring_of_five_outlives_a_freeze_of_eight_seconds(tmp_path):
         assert [process.wait(timeout=30) for process in crowd.joined] == [0] * 5
         last = (crowd.out / "host.out").read_text().splitlines()[-1]
     assert last.startswith("5 members came to round 1500")
+    assert (crowd.out / "host.err").read_text().startswith("zocosmo: waits for 5 members\n")
     again = zocosmo(
         "run", config, "--events", crowd.out / "events.jsonl", "--states", "--out", tmp_path / "again"
     )

@@ -27,6 +27,8 @@ def serve(
         (folder / FOLDER / STUDY).unlink(missing_ok=True)
     host = Host(invitation, secret, listen, folder, allowed.name_of, say)
     print(f"join with: zocosmo join {host.address} --key FILE", flush=True)
+    if host.roll.term is None:
+        say(f"waits for {host.seats} members")
     with traced_host(host, folder, is_secret=invitation.seeds is not None):
         finished = host.run()
     if not finished:

@@ -57,7 +57,6 @@ ORDER = (
 
 EXCEPTIONS = {
     ("problems.language", "llm"): "the problem of kind llm is built there, imported when it is first used",
-    ("dist.bench", "net"): "members of a network are timed beside Gloo, where pyzmq is installed",
     ("dist.__main__", "cli"): "python -m zocosmo.dist is an entry point, as python -m zocosmo is",
 }
 

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -155,12 +156,15 @@ def bench_link(
 ) -> None:
     """Time messages between two processes on this machine: the paper's transfers, and the runtime's own path.
 
+    With pyzmq installed, also between members of a network.
+
     \b
     Example: zocosmo bench-link --trials 5 --repeats 50
     """
     from zocosmo.dist.bench import bench_link as measure
     from zocosmo.report.link import link_table
 
+    program = "net.beside_gloo" if find_spec("zmq") else "dist.bench"
     with ended_by_signals():
-        report = measure(trials=trials, repeats=repeats)
+        report = measure(trials=trials, repeats=repeats, program=f"zocosmo.{program}")
     print_report(report, as_json, lambda console: console.print(link_table(report)))

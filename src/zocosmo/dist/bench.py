@@ -1,11 +1,10 @@
 """Message latency between two processes on this machine   [tab:appendix_two_process_transport]
 
 One way, as in the paper: contiguous tensors, then a one-byte acknowledgement. Both ways at once, as in the
-runtime: bare tensors (the floor), then frames through its channel, then a complete mix; and, where pyzmq is
-installed, frames between members of a network, under their keys.
+runtime: bare tensors (the floor), then frames through its channel, then a complete mix. A program that has
+more to time (`net.beside_gloo`) passes it to `main`.
 """
 
-import importlib.util
 import json
 import sys
 import tempfile
@@ -57,9 +56,18 @@ class Timed(NamedTuple):
 
 
 def bench_link(
-    *, d: int = D, q: int = Q, trials: int = TRIALS, repeats: int = REPEATS, one_way: bool = False
+    *,
+    d: int = D,
+    q: int = Q,
+    trials: int = TRIALS,
+    repeats: int = REPEATS,
+    one_way: bool = False,
+    program: str = "zocosmo.dist.bench",
 ) -> dict[str, Any]:
-    """Start two processes that time all operations, or only the paper's, and return their report."""
+    """Start two processes that time all operations, or only the paper's, and return their report.
+
+    `program` is a module that calls `main`.
+    """
     check_size(d, q)
     check_whole("--trials", trials, 1)
     check_whole("--repeats", repeats, 1)
@@ -67,7 +75,7 @@ def bench_link(
         to = Path(folder) / "link.json"
         sizes = {"d": d, "q": q, "trials": trials, "repeats": repeats}
         asked = json.dumps({**sizes, "one_way": True} if one_way else sizes)
-        code = launch([sys.executable, "-m", "zocosmo.dist.bench", asked, str(to)], 2)
+        code = launch([sys.executable, "-m", program, asked, str(to)], 2)
         if code == 130:
             raise KeyboardInterrupt
         if code or not to.exists():
@@ -76,8 +84,12 @@ def bench_link(
     return report
 
 
-def main(line: Sequence[str]) -> None:
-    """One of the two processes; rank 0 writes the report."""
+def main(line: Sequence[str], later: Callable[[Job, int], list[Timed]] | None = None) -> None:
+    """One of the two processes; rank 0 writes the report.
+
+    `later` makes what is timed after the rest, so that its threads do not slow exchanges over Gloo, which
+    would flatter its ratio.
+    """
     asked, to = json.loads(line[0]), Path(line[1])
     torch.set_num_threads(1)
     job = join()
@@ -86,10 +98,10 @@ def main(line: Sequence[str]) -> None:
     how = {"trials": asked["trials"], "repeats": asked["repeats"]}
     meet = exchange(bare_group(job, "meet"), job, 1)
     seconds = take_turns(timed, **how, meet=meet)
-    # Members afterwards: their threads slow exchanges over Gloo, which would flatter the ratio.
-    if later := [] if one_way else members(job, asked["q"]):
-        seconds |= take_turns(later, **how, meet=meet)
-        timed += later
+    if later is not None and not one_way:
+        more = later(job, asked["q"])
+        seconds |= take_turns(more, **how, meet=meet)
+        timed += more
     if job.rank == 0:
         report = {**asked, "torch": torch.__version__, "rows": rows(timed, seconds)}
         to.write_text(json.dumps(report), encoding="utf-8")
@@ -214,20 +226,6 @@ def exchanges(job: Job, d: int, q: int) -> list[Timed]:
         Timed("named", "indexed through the channel", named, "framed", swap(indexed)),
         Timed("mix", "restrict, exchange, average, put", size, "raw", in_rounds(plain, mix)),
     ]
-
-
-def members(job: Job, q: int) -> list[Timed]:
-    """Frames between members of a network, over ZeroMQ."""
-    if importlib.util.find_spec("zmq") is None:
-        return []
-    from zocosmo.net.bench import Member
-    from zocosmo.net.envelope import HEAD_BYTES
-
-    member = Member(job.rank)
-    first, second = (int(port) for port in job.publish("ports", str(member.post.port).encode()))
-    once = member.swaps(member.meet((first, second), q), np.zeros(q, np.float32))
-    size = 4 * q + FRAME_BITS.total // 8 + HEAD_BYTES + 1
-    return [Timed("members", "value-only over ZeroMQ, under keys", size, "raw", once)]
 
 
 def exchange(group: Any, job: Job, size: int, values: bytes = b"") -> Callable[[], bytes]:

@@ -263,3 +263,10 @@ def test_bench_link_prints_a_table_or_json(run):
     assert (code, err) == (0, "")
     assert "the same, sealed" in out
     assert len(json.loads(run("bench-link", *short, "--json")[1])["rows"]) == 12
+
+
+def test_bench_link_without_pyzmq_leaves_members_out(run, monkeypatch):
+    monkeypatch.setattr("zocosmo.cli.dist.find_spec", lambda name: None)
+    code, out, _ = run("bench-link", "--trials", "1", "--repeats", "1", "--json")
+    names = [row["name"] for row in json.loads(out)["rows"]]
+    assert (code, len(names), "members" in names) == (0, 11, False)

@@ -99,14 +99,15 @@ class Ways:
 
     def receive(self, way: Way, *, waits: bool = False) -> list[tuple[bytes, list[Any]]]:
         """What came: the sender's key and the parts of each message. May wait, but not for long."""
-        found, now = (
-            receive_all(self._front if way is None else self._out[way], waits=waits),
-            time.monotonic(),
-        )
+        found = receive_all(self._front if way is None else self._out[way], waits=waits)
+        now = time.monotonic()
         if way is not None:
             if found:
                 self._up[way] = now
             return [(way, parts) for parts in found]
-        senders = [key_of(parts[1]) for parts in found]
-        self._in |= {key: (bytes(parts[0]), now) for key, parts in zip(senders, found, strict=True)}
-        return [(key, parts[1:]) for key, parts in zip(senders, found, strict=True)]
+        came = []
+        for rid, *parts in found:
+            key = key_of(parts[0])
+            self._in[key] = bytes(rid), now
+            came.append((key, parts))
+        return came

@@ -12,6 +12,7 @@ from zocosmo.bills import Bills
 from zocosmo.coarse import Coarse
 from zocosmo.core.ledger import Ledger
 from zocosmo.core.modulo import Modulo
+from zocosmo.core.noise import Noise
 from zocosmo.core.payload import Bits
 from zocosmo.core.support import Support
 from zocosmo.core.tape import Tape
@@ -67,6 +68,7 @@ class Carriage(ABC):
         self.tape, self.has_server, self.codecs = tape, server, tuple(codecs)
         self.at_most = False  # charge messages of private sizes at the longest they may be
         self.ids = ids
+        self.noise = self._draw_noise() if self.wire.dithered else None
         self.silent: Mask | None = None  # (n,) nodes that neither send nor hear in this round
         self.lost: Mapping[int, Collection[Link]] = {}  # by round: links whose messages do not arrive
         self.lost_levels: Mapping[int, Collection[Link]] = {}  # the same of the messages of `mix_levels`
@@ -138,8 +140,12 @@ class Carriage(ABC):
     # Writing and reading letters
 
     def envelope(self, rows: Index) -> Envelope:
-        noise = None if self.coarse is None else self.coarse.noise
-        return Envelope(self.t, rows, self.n, self.tape, noise, ids=self.ids)
+        return Envelope(self.t, rows, self.n, self.tape, self.noise, ids=self.ids)
+
+    def _draw_noise(self) -> Noise:
+        if self.tape is None:
+            raise InputError("this wire draws public coins; make the channel with the tape of its runs")
+        return Noise(self.tape, self.n, self.ids)
 
     def _encode(self, values: Values) -> Letters:
         """What the nodes here write, one row a node."""
@@ -188,13 +194,18 @@ class Carriage(ABC):
         assert self.repairs is not None
         return self.repairs.told[back]
 
-    def as_read(self, values: Values) -> Values:
-        """Q(values): what anyone who hears these values reads. Nothing is sent or charged."""
+    def as_read(self, values: Values, senders: Index | None = None) -> Values:
+        """Q(values): what anyone who hears these values reads. Nothing is sent or charged.
+
+        `senders`, run · n + node, wrote them; by default the nodes here, or the server, which draws the coins
+        of node 0.
+        """
         self._check_common()
         rows = values.reshape(-1, values.shape[-1])
         each = len(rows) // len(self.graphs)
-        by_node = each == len(self.nodes)  # else the server's, which draws the coins of node 0
-        envelope = self.envelope(self.senders if by_node else self._first.repeat(each))
+        if senders is None:
+            senders = self.senders if each == len(self.nodes) else self._first.repeat(each)
+        envelope = self.envelope(senders)
         letters = self.wire.encode(rows, envelope)
         return self.wire.decode(letters, envelope, dtype=values.dtype, own=None).reshape(values.shape)
 

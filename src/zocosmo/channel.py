@@ -338,8 +338,8 @@ class MemoryChannel(Channel):
         order, parents = spanning_trees(self.graphs)
         for k in range(self.n - 1, 0, -1):
             child = order[:, k]
-            sums[runs, parents[runs, child]] += self.as_read(sums[runs, child][:, None])[:, 0]
-        return self.as_read(sums[:, :1]).reshape(*values.shape[:-2], 1, values.shape[-1])
+            sums[runs, parents[runs, child]] += self.as_read(sums[runs, child], runs * self.n + child)
+        return self.as_read(sums[:, 0], runs * self.n).reshape(*values.shape[:-2], 1, values.shape[-1])
 
 
 def _meet(mine: Index, theirs: Index, d: int) -> tuple[Index, NDArray[np.bool_]]:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zocosmo.core.modulo import Modulo
-from zocosmo.core.noise import Noise
 from zocosmo.core.wire import Letters
 from zocosmo.errors import InputError
 from zocosmo.exchanges import Meeting
@@ -26,12 +25,10 @@ class Coarse(Repairs):
     """The moves of a channel over a wire of a few bits, with what the ends of links remember."""
 
     def __init__(self, channel: Carrier, wire: Modulo, links: Sequence[Link] | Index) -> None:
-        if channel.tape is None:
-            raise InputError("this wire draws public coins; make the channel with the tape of its runs")
         memory = Meetings(wire, links, channel.n, len(channel.graphs), len(channel.nodes))
         super().__init__(channel, memory)
         self.memory: Meetings = memory
-        self.wire, self.noise = wire, Noise(channel.tape, channel.n, channel.ids)
+        self.wire = wire
 
     def tally(self) -> dict[str, Index]:
         """Failures, repairs and wide messages so far, by (run, node here)."""

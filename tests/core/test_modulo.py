@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import FRAME_BITS, Header, frame, unframe
 from zocosmo.core.message import CODECS
-from zocosmo.core.modulo import FEW_BITS, MODULO, WIDE, check_bits, is_wide, least_exponent, step_of
+from zocosmo.core.modulo import MODULO, WIDE, check_bits, is_wide, least_exponent, step_of
 from zocosmo.core.noise import Noise
 from zocosmo.core.tape import Tape
 from zocosmo.core.wire import Envelope

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from zocosmo.core.fields import Message
 from zocosmo.core.levels import LEVEL
 from zocosmo.core.message import CODECS, Codec
-from zocosmo.core.modulo import FEW_BITS
 from zocosmo.core.payload import Bits
 from zocosmo.core.residues import RESIDUES
 from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES, ValueType
+from zocosmo.core.wires import FEW_BITS
 from zocosmo.errors import (
     CorruptMessage,
     ForeignMessage,

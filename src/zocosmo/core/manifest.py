@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from zocosmo.core.message import CODECS
-from zocosmo.core.modulo import FEW_BITS
 from zocosmo.core.price import WRITTEN
 from zocosmo.core.support import check_size
 from zocosmo.core.values import VALUE_TYPES
+from zocosmo.core.wires import FEW_BITS
 from zocosmo.errors import InputError, ManifestMismatch, MessageError, check_known, check_whole
 
 PROTOCOL_VERSION = 1

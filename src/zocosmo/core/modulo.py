@@ -53,6 +53,7 @@ class Modulo(Wire):
     """
 
     by_receiver: ClassVar[bool] = True
+    dithered: ClassVar[bool] = True
     linked: ClassVar[bool] = True
 
     def __init__(self, bits: int, wire_id: int) -> None:
@@ -135,6 +136,3 @@ def least_exponent(reach: Values) -> Index:
 
 
 MODULO = {f"mod{bits}": Modulo(bits, 16 + bits) for bits in range(2, 9)}
-FEW_BITS: dict[str, ValueType] = {
-    value.name: value for wire in MODULO.values() for value in (wire.charged, wire.rest)
-}

@@ -28,7 +28,9 @@ class Envelope(NamedTuple):
     rows: Index  # run · n + sender of each message
     n: int
     tape: Tape | None  # of the runs
-    noise: Noise | None = None  # of wires that keep a memory of each link, with what the sender chose:
+    noise: Noise | None = (
+        None  # of wires with public dither; what the sender chose, for those that keep a memory:
+    )
     exponent: Index | None = None  # (rows,) of the step Δ = 2^e of its messages
     wide: NDArray[np.bool_] | None = None  # (rows,) which of them have a second part
     ids: Index | None = None  # of nodes, in draws; None: their numbers
@@ -38,10 +40,15 @@ class Envelope(NamedTuple):
         """Who wrote each message, as draws name it."""
         return self.rows % self.n if self.ids is None else self.ids[self.rows % self.n]
 
+    def dither(self, q: int) -> Values:
+        """r of each message, (rows, q)."""
+        assert self.noise is not None
+        return self.noise.dither(self.t, self.rows, q)
+
     def drawn(self, q: int) -> tuple[Values, Values]:
         """The dither and the check factors of each message, (rows, q)."""
         assert self.noise is not None
-        return self.noise.dither(self.t, self.rows, q), self.noise.factors(self.rows, q)
+        return self.dither(q), self.noise.factors(self.rows, q)
 
     def coins(self, label: str) -> Coins:
         """Public coins of each message, keyed by the round and its sender."""
@@ -83,6 +90,7 @@ class Wire(ABC):
 
     charged: ValueType
     by_receiver: ClassVar[bool] = False  # `decode` reads the receiver's own values
+    dithered: ClassVar[bool] = False  # `encode` and `decode` draw public dither of each message
     linked: ClassVar[bool] = False  # ends of a link remember earlier messages; see `zocosmo.meetings`
 
     @abstractmethod

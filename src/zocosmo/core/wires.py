@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from zocosmo.core.grid import GRID
 from zocosmo.core.modulo import MODULO
 from zocosmo.core.values import BF16, F16, F32, F64, ValueType
 from zocosmo.core.wire import Envelope, Letters, Wire
@@ -43,6 +44,12 @@ class FloatWire(Wire):
             return letters.values.astype(dtype)
 
 
+FEW_BITS: dict[str, ValueType] = {  # types of values that wires of a few bits send
+    **{value.name: value for wire in MODULO.values() for value in (wire.charged, wire.rest)},
+    **{wire.charged.name: wire.charged for wire in GRID.values()},
+}
+
+
 def _as_wire(name: str, found: Any) -> Wire:
     """A user's wire: an object, or a class that needs no argument."""
     made = found() if isinstance(found, type) and issubclass(found, Wire) else found
@@ -58,6 +65,7 @@ WIRES: Table[Wire] = Table(
             None, F32
         ),  # computed in full precision, charged at 32 bits: the paper's bill
         **MODULO,
+        **GRID,
     },
     "zocosmo.wires",
     _as_wire,

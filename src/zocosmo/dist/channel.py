@@ -121,51 +121,55 @@ class TorchChannel(FramedChannel):
     def _residues_of_all(self, k: Values, bits: int) -> Values:
         value, tree = RESIDUES[bits], self._tree
         rows = dict(zip(self._at, k[0].astype(value.dtype), strict=True))
+        most = value.dtype.type(2**bits - 1)  # an overflow is a multiple of 2^b
 
-        def add(mine: Values, theirs: Values) -> Values:
-            total: Values = (mine + theirs) & value.dtype.type(
-                2**bits - 1
-            )  # an overflow is a multiple of 2^b
+        def add(mine: Values, theirs: Letters, _: int) -> Values:
+            total: Values = (mine + theirs.values[0]) & most
             return total
 
         with self._sending(value):
             carry = partial(self._over, size=k.shape[-1])
-            sums = sums_up(tree, rows, carry, write=lambda row: row, add=add)
-            return total_down(tree, sums.get(0), carry).astype(np.float64)[None, None]
+            sums = sums_up(tree, rows, carry, write=lambda row, _: Letters(row[None]), add=add)
+            root = Letters(sums[0][None]) if 0 in sums else None
+            return total_down(tree, root, carry).values.astype(np.float64)[None]
 
     def _sum_of_all(self, values: Values, words: int) -> Values:
-        cut, tree, about = Cut(self.value, words), self._tree, self.envelope(self.senders[:1])
+        cut, tree = Cut(self.value, words), self._tree
 
-        def write(row: Values) -> Values:
-            letter: Values = self.wire.encode(row[None], about).values[0]
-            return cut.write(letter)
+        def write(row: Values, i: int) -> Letters:
+            letter = self.wire.encode(row[None], self.envelope(np.array([i])))
+            return letter._replace(values=cut.write(letter.values[0])[None])
 
-        def read(letter: Values) -> Values:
-            whole = Letters(cut.read(letter)[None])
+        def read(letter: Letters, i: int) -> Values:
+            whole, about = (
+                letter._replace(values=cut.read(letter.values[0])[None]),
+                self.envelope(np.array([i])),
+            )
             row: Values = self.wire.decode(whole, about, dtype=values.dtype, own=None)[0]
+            if i not in self._at:
+                self._check_finite(row, i)
             return row
 
+        def add(mine: Values, theirs: Letters, i: int) -> Values:
+            return mine + read(theirs, i)
+
         with self._sending(cut.value):
-            carry = partial(self._over, size=values.shape[-1] * cut.pieces, cut=cut)
-            rows = dict(zip(self._at, values[0], strict=True))
-            sums = sums_up(tree, rows, carry, write=write, add=lambda mine, theirs: mine + read(theirs))
-            return read(total_down(tree, write(sums[0]) if 0 in sums else None, carry))[None, None]
+            carry = partial(self._over, size=values.shape[-1] * cut.pieces)
+            sums = sums_up(tree, dict(zip(self._at, values[0], strict=True)), carry, write=write, add=add)
+            return read(total_down(tree, write(sums[0], 0) if 0 in sums else None, carry), 0)[None, None]
 
     @cached_property
     def _tree(self) -> Tree:
         return Tree(self.place.graph)
 
-    def _over(
-        self, stage: list[Link], letters: Mapping[int, Values], *, size: int, cut: Cut | None = None
-    ) -> dict[Link, Values]:
+    def _over(self, stage: list[Link], letters: Mapping[int, Letters], *, size: int) -> dict[Link, Letters]:
         """The letters that nodes here hear over the links of a stage, of which those here send `letters`."""
-        sent = [Sent(link, link[0], Message(letters[link[0]])) for link in stage if self._crosses(link, 0)]
+        ours = [link for link in stage if self._crosses(link, 0)]
+        sent = [Sent(link, link[0], self._message(letters[link[0]], 0, None)) for link in ours]
         expected = [Awaited(link, link[0], size) for link in stage if self._crosses(link, 1)]
         heard = {link: letters[link[0]] for link in stage if link[0] in self._at and link[1] in self._at}
-        for link, message in self._exchange(sent, expected).items():
-            heard[link] = message.values
-            self._check_finite(message.values if cut is None else cut.read(message.values), link[0])
-        return heard
+        got = self._exchange(sent, expected)
+        return heard | {link: self._letter(message) for link, message in got.items()}
 
     def _crosses(self, link: Link, end: int) -> bool:
         """Whether this end of a link is here and the other is not."""

@@ -27,6 +27,7 @@ from zocosmo.methods.seedflood import SeedFlood
 from zocosmo.methods.sparse_mezo import SparseMezo
 from zocosmo.methods.subcge import Subcge
 from zocosmo.methods.subzero import Subzero
+from zocosmo.methods.tree_mean import TreeMean
 from zocosmo.methods.tree_sum import TreeSum
 
 METHODS: _Table[type[Method]] = _Table(
@@ -41,6 +42,7 @@ METHODS: _Table[type[Method]] = _Table(
         "flood": Flood,
         "seedflood": SeedFlood,
         "subcge": Subcge,
+        "tree_mean": TreeMean,
         "tree_sum": TreeSum,
         "moniqua": Moniqua,
         "mezo": Mezo,
@@ -89,6 +91,7 @@ __all__ = [
     "State",
     "Subcge",
     "Subzero",
+    "TreeMean",
     "TreeSum",
     "World",
 ]

@@ -343,8 +343,8 @@ class Sparse(Compressed):
         return None if m is None else u.put(m, m_S, out=m)
 
 
-class Ruled(Sparse):
-    """A sparse method with a rule for its supports."""
+class Ruled(Compressed):
+    """A method on supports, with a rule for them."""
 
     limits: ClassVar = {"rule": partial(check_known, known=RULES)}
     rule: Rule  # each method declares this field after its own, since labels keep the order

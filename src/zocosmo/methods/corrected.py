@@ -8,12 +8,12 @@ import numpy as np
 
 from zocosmo.channel import Channel
 from zocosmo.core.support import Direction
-from zocosmo.methods.base import Ruled, Values, check_number
-from zocosmo.methods.several import Several, SeveralState
+from zocosmo.methods.base import Ruled, Sparse, Values, check_number
+from zocosmo.methods.several import Scaled, SeveralState
 from zocosmo.state import zeros_like
 
 
-class Corrected(Several, Ruled):
+class Corrected(Scaled, Ruled, Sparse):
     """A method on supports that mixes with neighbours, and may correct its steps.
 
     A node whose loss differs from those of others moves away from them in every step, and mixing brings it

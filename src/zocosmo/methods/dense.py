@@ -9,11 +9,11 @@ from zocosmo.channel import Channel
 from zocosmo.core.signs import Signs
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Draw, Rounds, State, Step, World, own_directions
-from zocosmo.methods.several import Several, Sides, StepRule
+from zocosmo.methods.several import Scaled, Sides, StepRule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dense(Several):
+class Dense(Scaled):
     """Dense ZO-DSGD: each node draws its own dense direction and sends all d values to all neighbours
 
     y_i = x_i − η ĝ_i

@@ -9,11 +9,11 @@ from zocosmo.channel import Channel
 from zocosmo.core.signs import Signs
 from zocosmo.core.tape import Tape
 from zocosmo.methods.base import Rounds, SharedDraw, Sparse, State, Step, World, shared_directions
-from zocosmo.methods.several import Several, Sides, StepRule
+from zocosmo.methods.several import Scaled, Sides, StepRule
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandK(Several, Sparse):
+class RandK(Scaled, Sparse):
     """Independent Rand-k: each node has its own support; only overlaps can be mixed
 
         y_i = x_i − η P_i m_i⁺

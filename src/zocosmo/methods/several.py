@@ -19,7 +19,7 @@ Sides = Literal[1, 2]
 StepRule = Literal["plain", "normalised", "normalised_local"]
 
 KEPT, NEW = 0.95, 0.05  # shares of the running mean and of the new mean in v
-FIELDS = ("directions", "signs", "sides", "step_rule")  # left out of manifests where they are the defaults
+FIELDS = ("directions", "signs", "sides")  # left out of manifests where they are the defaults
 
 
 class SeveralState(NamedTuple):
@@ -35,25 +35,20 @@ class SeveralState(NamedTuple):
 class Several(Method):
     """A method with K directions on one support.
 
-        ĝ_S = (d/q) (1/K) Σ_k s_k ε_k             step_rule plain
-        ĝ_S = (1/√(qK)) Σ_k (s_k/√v) ε_k          normalised: η is about the length of a step
+        ĝ_S = (d/q) (1/K) Σ_k s_k ε_k
 
-    s_k is a central difference with two sides, [f(x + με_k) − f(x)]/μ with one. v ← 0.95 v + 0.05 mean_k
-    s_k², or the mean alone in the first round of a node. Nodes average log v with those they mix with before
-    they step, in 16 bits a message; `normalised_local` sends nothing. With orthogonal signs K is at most Q,
-    the least power of two that is at least q; the last round of a balanced epoch has at most its own Q.
+    s_k is a central difference with two sides, [f(x + με_k) − f(x)]/μ with one. With orthogonal signs K is at
+    most Q, the least power of two that is at least q; the last round of a balanced epoch has at most its own Q.
     """
 
     limits: ClassVar = {
         "directions": COUNT,
         "signs": partial(check_known, known=SIGNS),
         "sides": partial(check_whole, least=1, most=2),
-        "step_rule": lambda _, value: check_known("step", value, get_args(StepRule)),
     }
     directions: int  # each method declares these fields after its own, since labels keep the order
     signs: Signs
     sides: Sides
-    step_rule: StepRule  # `step` in a config
 
     @property
     def vectors(self) -> int:
@@ -64,15 +59,14 @@ class Several(Method):
         return self.sides == 1
 
     @property
-    def is_scaled(self) -> bool:
-        """Whether steps are normalised."""
-        return self.step_rule != "plain"
-
-    @property
     def unstated(self) -> tuple[str, ...]:
         """Fields that a manifest leaves out."""
+        return self.defaults_among(FIELDS)
+
+    def defaults_among(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of these fields that have their default values."""
         defaults = {each.name: each.default for each in fields(self)}
-        return tuple(name for name in FIELDS if self.settings[name] == defaults[name])
+        return tuple(name for name in names if self.settings[name] == defaults[name])
 
     def check(self, world: World) -> None:
         super().check(world)
@@ -82,16 +76,6 @@ class Several(Method):
                 f"{self.directions} orthogonal directions do not fit on q = {q} coordinates; "
                 f"there are {order(q)}: lower directions, raise q, or use independent signs"
             )
-
-    def stages(self, world: World) -> int:
-        waits = super().stages(world)
-        return waits + 1 if waits and self.step_rule == "normalised" else waits
-
-    def init(self, x: Any) -> Any:
-        state = super().init(x)
-        if not self.is_scaled:
-            return state
-        return SeveralState(state.x, state.m, np.zeros((*x.shape[:-1], 1)))
 
     # Drawing and asking
 
@@ -106,7 +90,38 @@ class Several(Method):
         """Slopes at x along all directions of a round."""
         return Query(x, draw.directions, self.mu, active, self.sides)
 
-    # What a step makes of the slopes
+
+class Scaled(Several):
+    """A method with K directions on one support whose steps may have a set length.
+
+        ĝ_S = (d/q) (1/K) Σ_k s_k ε_k             step_rule plain
+        ĝ_S = (1/√(qK)) Σ_k (s_k/√v) ε_k          normalised: η is about the length of a step
+
+    v ← 0.95 v + 0.05 mean_k s_k², or the mean alone in the first round of a node. Nodes average log v with
+    those they mix with before they step, in 16 bits a message; `normalised_local` sends nothing.
+    """
+
+    limits: ClassVar = {"step_rule": lambda _, value: check_known("step", value, get_args(StepRule))}
+    step_rule: StepRule  # `step` in a config
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether steps are normalised."""
+        return self.step_rule != "plain"
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        return (*super().unstated, *self.defaults_among(("step_rule",)))
+
+    def stages(self, world: World) -> int:
+        waits = super().stages(world)
+        return waits + 1 if waits and self.step_rule == "normalised" else waits
+
+    def init(self, x: Any) -> Any:
+        state = super().init(x)
+        if not self.is_scaled:
+            return state
+        return SeveralState(state.x, state.m, np.zeros((*x.shape[:-1], 1)))
 
     def scale(
         self,

@@ -135,7 +135,7 @@ class Node:
         names = "q eta mu beta passes coupling psi gamma period sides step_rule"
         for name in names.split():
             setattr(self, name, public.method.get(name))
-        for name in ("perturbations", "bits", "sides", "theta", "directions"):
+        for name in ("perturbations", "bits", "sides", "theta", "directions", "hold"):
             setattr(self, name, public.method.get(name))
 
     def slope(self, t, index, eps):
@@ -461,12 +461,12 @@ def public_dither(tape, label, *ids, size):
     return [(2 * int.from_bytes(data[2 * k : 2 * k + 2], "little") + 1) / 2**17 for k in range(size)]
 
 
-class TreeSum(Node):
-    """The same directions for all; sums modulo 2^b go up the tree and the root's come down."""
+class InTree(Node):
+    """Sums go up the breadth-first tree of node 0, and the root's come down."""
 
     def __init__(self, i, public, query, x):
         super().__init__(i, public, query, x)
-        peers, self.square = tree_peers(public.graph), 0.0
+        peers = tree_peers(public.graph)
         towards, queue = {0: None}, [0]
         for j in queue:
             below = [k for k in peers[j] if k not in towards]
@@ -474,19 +474,8 @@ class TreeSum(Node):
             queue += below
         self.parent, self.children = towards[i], [j for j in peers[i] if towards[j] == i]
 
-    def move(self, t):
-        P, self.heard_from = range(self.perturbations), {}
-        self.z, every = [self.public.signs(t, p, q=self.d) for p in P], np.arange(self.d)
-        s = self.forward_slopes(t, self.z) if self.sides == 1 else [self.slope(t, every, z) for z in self.z]
-        self.floats = t == 0 or self.bits == 32
-        self.scale = 0.0
-        if not self.floats:
-            exponent = math.frexp(4.0 * math.sqrt(self.square))[1]
-            least = 2.0**-60
-            self.scale = max(math.ldexp(1.0, exponent - (self.bits - 1)), least) if self.square else least
-            r = public_dither(self.public.tape, "tree dither", t, self.i, size=len(s))
-            s = [math.floor(float(one) / self.scale + shift) for one, shift in zip(s, r, strict=True)]
-        self.own = s
+    def add_up(self, own):
+        self.own, self.heard_from = own, {}
         self.send_up()
 
     def send_up(self):
@@ -500,25 +489,6 @@ class TreeSum(Node):
         else:
             self.out = [self.pack(self.parent, self.sum)]
 
-    def pack(self, receiver, values):
-        if not self.floats:
-            return Residues(self.bits).pack(receiver, [k % 2**self.bits for k in values])
-        carried, P = self.public.wire.carried, len(values)
-        message = Message(carried.round(np.array(values, self.x.dtype)))
-        data = CODECS["values"].encode(message, d=P, value=carried)
-        if self.bits == 32:
-            return Sent(receiver, CODECS["values"], P, data)
-        words = -(-self.public.wire.charged.bits // self.bits)
-        return Sent(receiver, Residues(self.bits), P * words, data)
-
-    def unpack(self, data):
-        if not self.floats:
-            return np.frombuffer(data, "<u2").tolist()
-        message = CODECS["values"].decode(
-            data, d=self.perturbations, q=self.perturbations, value=self.public.wire.carried
-        )
-        return list(message.values.astype(self.x.dtype))
-
     def receive(self, t, inbox):
         for j, data in inbox:
             if j == self.parent:
@@ -530,6 +500,75 @@ class TreeSum(Node):
     def spread(self, data):
         self.total = self.unpack(data)
         self.out += [self.pack(j, self.total)._replace(data=data) for j in self.children]
+
+    def pack(self, receiver, values):
+        carried, size = self.public.wire.carried, len(values)
+        message = Message(carried.round(np.array(values, self.x.dtype)))
+        data = CODECS["values"].encode(message, d=size, value=carried)
+        return Sent(receiver, CODECS["values"], size, data)
+
+    def unpack(self, data):
+        size = len(self.own)
+        message = CODECS["values"].decode(data, d=size, q=size, value=self.public.wire.carried)
+        return list(message.values.astype(self.x.dtype))
+
+
+class TreeMean(InTree):
+    """K numbers in L rounds: each node walks in the span of the same directions, then all walk the mean."""
+
+    def move(self, t):
+        e, last = divmod(t, self.hold)
+        index = self.public.support(e)
+        vectors = self.public.vectors(e, q=index.size)
+        s, q, K = self.slopes(t, index, vectors), index.size, len(vectors)
+        if last == 0:
+            self.held, self.moved = self.x[index].copy(), [self.x.dtype.type(0)] * K
+        self.moved = [
+            c + -self.eta * ((self.d / (q * K)) * each) for c, each in zip(self.moved, s, strict=True)
+        ]
+        self.at, self.along_, self.total = index, vectors, self.moved
+        if last == self.hold - 1:
+            self.add_up(self.moved)
+
+    def finish(self, t):
+        meets = (t + 1) % self.hold == 0
+        c = [each / self.n for each in self.total] if meets else self.total
+        moved = c[0] * self.along_[0]
+        for one, eps in zip(c[1:], self.along_[1:], strict=True):
+            moved = moved + one * eps
+        self.x[self.at] = self.held + moved
+
+
+class TreeSum(InTree):
+    """The same directions for all; sums modulo 2^b."""
+
+    square = 0.0
+
+    def move(self, t):
+        P = range(self.perturbations)
+        self.z, every = [self.public.signs(t, p, q=self.d) for p in P], np.arange(self.d)
+        s = self.forward_slopes(t, self.z) if self.sides == 1 else [self.slope(t, every, z) for z in self.z]
+        self.floats = t == 0 or self.bits == 32
+        self.scale = 0.0
+        if not self.floats:
+            exponent = math.frexp(4.0 * math.sqrt(self.square))[1]
+            least = 2.0**-60
+            self.scale = max(math.ldexp(1.0, exponent - (self.bits - 1)), least) if self.square else least
+            r = public_dither(self.public.tape, "tree dither", t, self.i, size=len(s))
+            s = [math.floor(float(one) / self.scale + shift) for one, shift in zip(s, r, strict=True)]
+        self.add_up(s)
+
+    def pack(self, receiver, values):
+        if not self.floats:
+            return Residues(self.bits).pack(receiver, [k % 2**self.bits for k in values])
+        sent = super().pack(receiver, values)
+        if self.bits == 32:
+            return sent
+        words = -(-self.public.wire.charged.bits // self.bits)
+        return Sent(receiver, Residues(self.bits), len(values) * words, sent.data)
+
+    def unpack(self, data):
+        return super().unpack(data) if self.floats else np.frombuffer(data, "<u2").tolist()
 
     def finish(self, t):
         if not self.floats:
@@ -633,6 +672,7 @@ KINDS = {
     "marina_type": MarinaType,
     "flood": Flood,
     "tree_sum": TreeSum,
+    "tree_mean": TreeMean,
     "moniqua": Moniqua,
     "fzoo": Fzoo,
 }

@@ -13,6 +13,7 @@ from zocosmo.core.modulo import MODULO, WIDE, check_bits, is_wide, least_exponen
 from zocosmo.core.noise import Noise
 from zocosmo.core.tape import Tape
 from zocosmo.core.wire import Envelope
+from zocosmo.core.wires import FEW_BITS
 
 ROWS, Q = 10_000, 100  # a million values
 N = 8

@@ -2,8 +2,8 @@
 
     k = ⌊y/Δ + r − ½⌋,   −2^{b−1} ≤ k < 2^{b−1},   ŷ = Δ (k + 1 − r)
 
-Δ is the least step, of four in an octave, with |y| ≤ (2^{b−1} − ½) Δ for every value of the message, so no value
-lies outside the grid. r is public dither: the error ŷ − y is uniform in ±Δ/2 whatever y is.
+Δ is the least step, of four in an octave, with |y| ≤ (2^{b−1} − ½) Δ for every value of the message, so no
+value lies outside the grid. r is public dither: the error ŷ − y is uniform in ±Δ/2 whatever y is.
 """
 
 from typing import Any, ClassVar
@@ -77,7 +77,8 @@ def step_of(code: Values) -> Values:
     [1.0, 1.25, 1.5, 1.75, 2.0]
     """
     octave, quarter = np.divmod(code.astype(np.int64) - 1, 4)
-    return np.ldexp(1.0 + quarter / 4, octave + FIRST_OCTAVE)
+    step: Values = np.ldexp(1.0 + quarter / 4, octave + FIRST_OCTAVE)
+    return step
 
 
 GRID = {f"grid{bits}": Grid(bits, 48 + bits) for bits in range(2, 9)}

@@ -28,9 +28,8 @@ class Envelope(NamedTuple):
     rows: Index  # run · n + sender of each message
     n: int
     tape: Tape | None  # of the runs
-    noise: Noise | None = (
-        None  # of wires with public dither; what the sender chose, for those that keep a memory:
-    )
+    noise: Noise | None = None  # of wires with public dither
+    # What the sender chose, on wires that keep a memory of each link:
     exponent: Index | None = None  # (rows,) of the step Δ = 2^e of its messages
     wide: NDArray[np.bool_] | None = None  # (rows,) which of them have a second part
     ids: Index | None = None  # of nodes, in draws; None: their numbers

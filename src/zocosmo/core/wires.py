@@ -48,6 +48,7 @@ FEW_BITS: dict[str, ValueType] = {  # types of values that wires of a few bits s
     **{value.name: value for wire in MODULO.values() for value in (wire.charged, wire.rest)},
     **{wire.charged.name: wire.charged for wire in GRID.values()},
 }
+WITH_SCALE = ("values", "dense", "indexed", "plain", "delta", "scalars")  # codecs with room for a scale
 
 
 def _as_wire(name: str, found: Any) -> Wire:

@@ -141,10 +141,8 @@ class TorchChannel(FramedChannel):
             return letter._replace(values=cut.write(letter.values[0])[None])
 
         def read(letter: Letters, i: int) -> Values:
-            whole, about = (
-                letter._replace(values=cut.read(letter.values[0])[None]),
-                self.envelope(np.array([i])),
-            )
+            whole = letter._replace(values=cut.read(letter.values[0])[None])
+            about = self.envelope(np.array([i]))
             row: Values = self.wire.decode(whole, about, dtype=values.dtype, own=None)[0]
             if i not in self._at:
                 self._check_finite(row, i)

@@ -13,7 +13,7 @@ from zocosmo.channel import Channel
 from zocosmo.core.balanced import balanced_support, epoch_length
 from zocosmo.core.support import Direction, Key, SupportRule, check_size, draw_signs, draw_support
 from zocosmo.core.tape import Tape
-from zocosmo.core.wires import WIRES, check_wire
+from zocosmo.core.wires import WIRES, WITH_SCALE, check_wire
 from zocosmo.errors import InputError, check_known, check_whole
 from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Chosen, build_schedule, settle
@@ -233,7 +233,7 @@ class Method(ABC):
         check_wire(name, dtype)
         if WIRES[name].linked and not self.coarse:
             raise InputError(f"{self.kind} cannot use wire {name}; use f32, or cosmo or edge_local")
-        if WIRES[name].linked and self.codec not in ("values", "dense", "indexed", "plain", "delta"):
+        if WIRES[name].charged.scale_bits and self.codec not in WITH_SCALE:
             raise InputError(f"wire {name} has no codec {self.codec!r}; use codec {self.codecs[0]!r}")
         return name
 

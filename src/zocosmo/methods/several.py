@@ -37,8 +37,9 @@ class Several(Method):
 
         ĝ_S = (d/q) (1/K) Σ_k s_k ε_k
 
-    s_k is a central difference with two sides, [f(x + με_k) − f(x)]/μ with one. With orthogonal signs K is at
-    most Q, the least power of two that is at least q; the last round of a balanced epoch has at most its own Q.
+    s_k is a central difference with two sides, [f(x + με_k) − f(x)]/μ with one. With orthogonal signs K is
+    at most Q, the least power of two that is at least q; the last round of a balanced epoch has at most its
+    own Q.
     """
 
     limits: ClassVar = {

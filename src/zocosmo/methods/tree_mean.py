@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from zocosmo.channel import Channel
 from zocosmo.core.signs import Signs
@@ -19,9 +18,7 @@ from zocosmo.traffic import distances
 
 class TreeMeanState(NamedTuple):
     x: Values  # (…, n, d) states x_i, alike after an exchange
-    c: Values | None = (
-        None  # (…, n, K) moves along the directions since the last one; None if each round has one
-    )
+    c: Values | None = None  # (…, n, K) moves along the directions since then; None if each round has one
     before: Values | None = None  # (…, n, d) x at the last exchange; None if each round has one
 
 
@@ -75,7 +72,7 @@ class TreeMean(Several, Ruled):
         u, meets = draw.u, (t + 1) % self.hold == 0
         slopes = yield self.query(x, draw)
         K = slopes.shape[-1]  # in the last round of a balanced epoch there may be fewer
-        moves = -self.eta_at(t) * (u.d / (u.q * K)) * slopes
+        moves = -self.eta_at(t) * (u.d / (u.q * K) * slopes)
         if before is not None and t % self.hold == 0:
             before, c = u.put(before, u.restrict(x), out=before), np.zeros_like(c)
         if c is not None:

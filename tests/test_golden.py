@@ -13,9 +13,12 @@ from mutants import SESSION, honest_frames
 from zocosmo.core import CODECS, VALUE_TYPES, Tape, balanced_support, draw_signs, draw_support
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import Header, frame
+from zocosmo.core.grid import GRID
+from zocosmo.core.noise import Noise
 from zocosmo.core.residues import RESIDUES
 from zocosmo.core.signs import SIGNS, draw_sign_vectors
 from zocosmo.core.support import MAX_D
+from zocosmo.core.wire import Envelope
 from zocosmo.graphs import SCHEDULES, complete, erdos_renyi, grid, ring
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -64,6 +67,12 @@ def frame_lines():
         k = (np.arange(5) * 40503 % 2**value.bits).astype(value.dtype)
         data = frame(Header(CODECS["values"], value, 3, 1, 5), Message(k), d=MAX_D, session=SESSION)
         yield f"frame values {value.name} {data.hex()}"
+    about = Envelope(3, np.array([1]), 4, None, Noise(Tape("golden"), 4))
+    for name, wire in GRID.items():
+        letters = wire.encode(np.array([[1.3, -0.7, 0.01, 0.0, 5.5]]), about)
+        message = Message(letters.values[0], scale=wire.pack_scale(letters.scale[0]))
+        data = frame(Header(CODECS["values"], wire.charged, 3, 1, 5), message, d=MAX_D, session=SESSION)
+        yield f"frame values {name} {data.hex()}"
     yield f"manifest {MANIFEST.fingerprint().hex()} {MANIFEST.to_bytes().decode()}"
 
 

@@ -32,6 +32,11 @@ EVERY = [  # of every method every codec; q does not divide d, so that balanced 
     {"kind": "dense", **STEP, "directions": 2, "step": ["normalised", "normalised_local"]},
     {"kind": "tree_sum", **STEP, "perturbations": 13, "bits": [3, 32]},  # more scalars than coordinates
     {"kind": "tree_sum", **STEP, "perturbations": 1, "bits": [2, 16], "sides": 1},
+    {"kind": "tree_mean", **SPARSE, "directions": 3, "hold": [1, 3], "wire": ["grid2", "grid7"]},
+    {"kind": "tree_mean", **SPARSE, "directions": 8, "signs": "orthogonal", "sides": 1, "rule": "balanced"},
+    {"kind": "tree_sum", **STEP, "perturbations": 13, "bits": 32, "wire": "grid3"},
+    {"kind": "cosmo", **SPARSE, "wire": "grid4", "codec": ALL},
+    {"kind": "edge_local", **SPARSE, "wire": "grid6"},
     {"kind": "moniqua", **STEP, "bits": [1, 9], "theta": 0.5, "gamma": 0.75},
 ]
 ONE_EACH = [
@@ -47,6 +52,8 @@ ONE_EACH = [
     {"kind": "cosmo", **SPARSE, "directions": 3, "sides": 1, "codec": "delta", "step": "normalised"},
     {"kind": "edge_local", **SPARSE, "directions": 8, "signs": "orthogonal", "step": "normalised"},
     {"kind": "tree_sum", **STEP, "perturbations": 3},
+    {"kind": "tree_mean", **SPARSE, "directions": 4, "hold": 2},
+    {"kind": "tree_mean", **SPARSE, "directions": 4, "wire": "grid3"},
     {"kind": "moniqua", **STEP, "theta": 0.5},
 ]
 TO_ALL = [

@@ -15,7 +15,7 @@ from zocosmo.core.wires import WIRES
 from zocosmo.experiments.plan import Plan, Trial
 from zocosmo.experiments.subspace import SUBSPACE_SIZE
 from zocosmo.graphs.graph import Graph
-from zocosmo.methods import EdgeLocal, World
+from zocosmo.methods import EdgeLocal, TreeMean, World
 from zocosmo.methods.base import Sparse
 from zocosmo.problems import PROBLEMS
 from zocosmo.problems.draws import private
@@ -47,6 +47,7 @@ class Case:
         self.passes, self.period, self.beta = int(given["passes"]), int(given["period"]), float(given["beta"])
         self.coupling, self.rule = str(given["coupling"]), str(given["rule"])
         self.own_wire, self.step_rule = str(given["wire"]), str(given["step_rule"])
+        self.wire = WIRES[self.own_wire or plan.wire]
         self.correction, self.hold = float(given["correction"]), int(given["hold"])
         self.directions = Directions(
             K=int(given["directions"]),
@@ -56,9 +57,9 @@ class Case:
         )
         self.common = self.coupling != "I"  # all pairs share a support
         self.on_matchings = isinstance(self.method, EdgeLocal)
-        uniform = isinstance(self.method, Sparse) and self.rule == "uniform"
+        uniform = isinstance(self.method, Sparse | TreeMean) and self.rule == "uniform"
         self.is_uniform = uniform and self.hold == 1  # fresh every round
-        self.value_bits = WIRES[self.own_wire or plan.wire].charged.bits
+        self.value_bits = self.wire.charged.bits
         spec = dict(trial.problem)
         self.problem_kind = f"{spec['kind']}{' in a subspace' * (SUBSPACE_SIZE in spec)}"
         self.radius: float | None = None  # two rows need it, and it takes a second
@@ -119,7 +120,9 @@ class Case:
         return self.run.problem
 
     def weights(self) -> Array:
-        """W of all passes of a round over the graph."""
+        """W of all passes of a round over the graph; a mean over the tree is one of all nodes."""
+        if isinstance(self.method, TreeMean):
+            return np.full((self.n, self.n), 1 / self.n)
         W = mixing.metropolis_weights(self.n, self.graph.edges).astype(float)
         return np.linalg.matrix_power(W, self.passes)
 
@@ -243,14 +246,22 @@ def not_fresh(case: Case) -> str:
     return f"{kind} are not drawn afresh in every round"
 
 
+def not_exact(case: Case) -> str:
+    """For runs in which a method's own wire carries the values."""
+    name = case.own_wire
+    if name and WIRES[name].linked:
+        return f"the scale of {name} follows the run; the formula needs exact messages"
+    if name and WIRES[name].dithered:
+        return f"{name} adds dither to every message; the formula needs exact ones"
+    return ""
+
+
 def not_plain(case: Case) -> str:
     if case.correction:
         return "corrected steps depend on what earlier rounds mixed"
     if case.step_rule != "plain":
         return "the length of a normalised step follows the slopes of earlier rounds"
-    if case.own_wire.startswith("mod"):
-        return f"the scale of {case.own_wire} follows the run; the formula needs exact messages"
-    return ""
+    return not_exact(case)
 
 
 def too_large(case: Case) -> str:

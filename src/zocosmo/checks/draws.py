@@ -12,6 +12,7 @@ from zocosmo.checks.check import Check
 from zocosmo.checks.measurement import About, Measurement, share_errors
 from zocosmo.core.balanced import balanced_support
 from zocosmo.core.tape import Tape
+from zocosmo.methods import TreeMean
 from zocosmo.methods.base import Sparse
 from zocosmo.methods.edge_local import EdgeLocalDraw
 from zocosmo.theory import coverage
@@ -40,7 +41,7 @@ def balanced(case: Case, tape: Tape, t: int) -> Index:
 
 
 def why_not_supports(case: Case) -> str:
-    if not isinstance(case.method, Sparse) or case.method.kind == "marina_type":
+    if not isinstance(case.method, Sparse | TreeMean) or case.method.kind == "marina_type":
         return "there is no support of q coordinates in every round"
     if case.d > MOST_COUNTED:
         return f"d = {case.d:,} is too many coordinates to count one by one"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zocosmo.checks.case import Case, not_fresh, not_on_matchings, too_large, unknown_law
+from zocosmo.checks.case import Case, not_exact, not_fresh, not_on_matchings, too_large, unknown_law
 from zocosmo.checks.check import Check
 from zocosmo.checks.measurement import About, Measurement
 from zocosmo.oracle import disagreement
@@ -28,7 +28,7 @@ def why_not_mixing(case: Case) -> str:
         return "the paper has no formula for how it mixes"
     if why := too_large(case) or ("" if kind == "dense" else not_fresh(case)):
         return why
-    return unknown_law(case) if case.on_matchings else ""
+    return not_exact(case) or (unknown_law(case) if case.on_matchings else "")
 
 
 def one_round(case: Case, about: About) -> Iterator[Measurement]:

@@ -18,8 +18,8 @@ MOST_UNKNOWNS = 2**18
 
 
 def why_not(case: Case) -> str:
-    if case.method.kind not in ("edge_local", "cosmo"):
-        return "the exact recursion is for edge_local and cosmo"
+    if case.method.kind not in ("edge_local", "cosmo", "tree_mean"):
+        return "the exact recursion is for edge_local, cosmo and tree_mean"
     if not case.is_quadratic:
         return f"the exact recursion is for quadratics, not for {case.problem_kind}"
     if case.n > MOST_NODES or case.n**2 * case.d > MOST_UNKNOWNS:

@@ -17,7 +17,8 @@ from zocosmo.core.wire import Envelope, Letters, Wire
 
 Values = NDArray[Any]
 
-FIRST_OCTAVE = -44  # exponent of the least step
+FIRST_OCTAVE = -44
+LEAST = 2.0**FIRST_OCTAVE  # a step
 ZEROS, UNREADABLE = 0, 255  # in place of a step: all values are 0; some are not finite, or too large
 
 
@@ -62,10 +63,10 @@ class Grid(Wire):
     def _head(self, largest: Values) -> Values:
         """The code of Δ for messages whose largest value has this size, (rows, 1)."""
         reach, fine = self.half - 0.5, np.isfinite(largest)
-        least = np.where(fine, largest, 0.0) / reach
+        least = np.maximum(np.where(fine, largest, 0.0) / reach, LEAST)
         part, octave = np.frexp(least)  # least = part · 2^octave, part from 1/2 on
         code = 4 * (octave - 1 - FIRST_OCTAVE) + np.ceil(8 * part).astype(np.int64) - 4 + 1
-        code = np.clip(code, 1, UNREADABLE)
+        code = np.minimum(code, UNREADABLE)
         code += (code < UNREADABLE) & (step_of(code) * reach < largest)  # the quotient was rounded
         return np.where(fine, np.where(largest == 0, ZEROS, code), UNREADABLE).astype(np.uint8)
 

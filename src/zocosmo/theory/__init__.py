@@ -10,6 +10,7 @@ import zocosmo.theory.coverage as coverage
 import zocosmo.theory.directions as directions
 import zocosmo.theory.dither as dither
 import zocosmo.theory.exact as exact
+import zocosmo.theory.grid as grid
 import zocosmo.theory.law as law
 import zocosmo.theory.mixing as mixing
 import zocosmo.theory.moments as moments
@@ -32,6 +33,7 @@ __all__ = [
     "directions",
     "dither",
     "exact",
+    "grid",
     "law",
     "mixing",
     "moments",

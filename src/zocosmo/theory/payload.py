@@ -131,6 +131,15 @@ def flood_cost(n: int, b: int) -> int:
     return (whole("n", n) - 1) * whole("b", b)
 
 
+def tree_cost(n: int, b: int) -> Fraction:
+    """2 (N − 1)/N · b bits per node: a message of b bits over each link of a spanning tree, up and down
+
+    >>> [str(tree_cost(n, 8)) for n in (2, 8, 64)]
+    ['8', '14', '63/4']
+    """
+    return Fraction(2 * (whole("n", n) - 1) * whole("b", b), n)
+
+
 def flood_crossover(q: int, *, B: int = 32, b: int = 96) -> int:
     """The smallest N with (N − 1) b > q B, from which a flood costs a node more than a matching
 

@@ -1,10 +1,13 @@
-"""Checks of methods with several directions, one side or normalised steps: true, and able to fail."""
+"""Checks of methods with several directions, one side, normalised steps or a tree: true, and able to fail."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from zocosmo.checks import bits, check_plans, difference, paths, run, updates
+from zocosmo.channel import MemoryChannel
+from zocosmo.checks import bits, check_plans, difference, mix, paths, run, updates
+from zocosmo.core.grid import Grid
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import load_plan, read_plan
 from zocosmo.theory.directions import Directions
@@ -23,6 +26,10 @@ def rows(check, method, monkeypatch, graph=RING, tapes=192):
 
 def pairs(coupling, more, eta=0.05, mu=1.0e-3):
     return f"{{kind: edge_local, coupling: {coupling}, eta: {eta}, mu: {mu}, {more}}}"
+
+
+def tree(more, eta=0.05, mu=1.0e-3):
+    return f"{{kind: tree_mean, eta: {eta}, mu: {mu}, {more}}}"
 
 
 ORTHOGONAL = "q: 4, directions: 4, signs: orthogonal"
@@ -45,6 +52,14 @@ CASES = {
         "{kind: cosmo, q: 2, eta: 0.01, mu: 1.0e-3, passes: 2, step: normalised}",
     ),
     "budget, normalised": (bits.BUDGET, pairs("I", f"{ORTHOGONAL}, step: normalised")),
+    "bits, mean over a tree": (bits.BITS, tree(f"{CUT}, rule: balanced, hold: 3, wire: grid5")),
+    "bits, sum over a tree": (
+        bits.BITS,
+        "{kind: tree_sum, eta: 0.01, mu: 1.0e-3, bits: 5, perturbations: 3}",
+    ),
+    "budget, mean over a tree": (bits.BUDGET, tree(f"{FREE}, wire: grid2")),
+    "expected, mean over a tree": (paths.EXPECTED, tree(f"{CUT}, sides: 1", mu=0.5)),
+    "sum on a grid": (mix.SUM, tree("q: 4, directions: 4, wire: grid3")),
 }
 
 
@@ -80,6 +95,35 @@ def test_a_wrong_law_would_be_noticed(check, more, lie, monkeypatch):
     monkeypatch.setattr(updates, "applied", truly)  # which draws as the case says
     found = rows(check, pairs("G", more, mu=0.5, eta=0.1), monkeypatch, tapes=256)
     assert "disagrees" in {row.verdict for row in found}
+
+
+def test_a_coarser_grid_than_the_head_says_would_be_noticed(monkeypatch):
+    """Every second point is never used, so errors are larger than Δ²/12 says."""
+    real = Grid.encode
+
+    def coarse(wire, values, envelope):
+        letters = real(wire, values, envelope)
+        return letters._replace(values=(letters.values // 2 * 2).astype(np.uint8))
+
+    monkeypatch.setattr(Grid, "encode", coarse)
+    assert verdicts_of_sums(monkeypatch) == {"disagrees"}
+
+
+def test_a_tree_that_forgets_a_node_would_be_noticed(monkeypatch):
+    real = MemoryChannel._sum_of_all
+
+    def short(channel, values, words):
+        some = values.copy()
+        some[:, 3] = 0
+        return real(channel, some, words)
+
+    monkeypatch.setattr(MemoryChannel, "_sum_of_all", short)
+    assert verdicts_of_sums(monkeypatch) == {"disagrees"}
+
+
+def verdicts_of_sums(monkeypatch):
+    found = rows(mix.SUM, tree("q: 4, directions: 4, wire: grid3"), monkeypatch)
+    return {row.verdict for row in found}
 
 
 @pytest.mark.parametrize(

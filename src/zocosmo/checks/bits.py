@@ -77,9 +77,8 @@ def predicted_bits(case: Case, rounds: int) -> Fraction:
     """Bits per node in `rounds` rounds, by formula."""
     n, kind, B = case.n, case.method.kind, case.value_bits
     if isinstance(case.method, TreeMean | TreeSum):
-        return sum(
-            (payload.tree_cost(n, summed_bits(case.method, case, t)) for t in range(rounds)), Fraction(0)
-        )
+        sizes = (summed_bits(case.method, case, t) for t in range(rounds))
+        return sum((payload.tree_cost(n, size) for size in sizes if size), Fraction(0))
     if kind == "flood":
         return Fraction(rounds * payload.flood_cost(n, SEED_BITS + B))
     if kind == "marina_type":

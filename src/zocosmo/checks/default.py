@@ -35,6 +35,8 @@ methods:
   - {kind: com_dszo, q: 2, eta: 0.001, mu: 1.0e-3}
   - {kind: dense, eta: 0.001, mu: 1.0e-3}
   - {kind: flood, eta: 0.001, mu: 1.0e-3}
+  - {kind: tree_mean, q: 2, eta: 0.004, mu: 1.0e-3}
+  - {kind: tree_mean, q: 4, directions: 4, hold: 2, eta: 0.004, mu: 1.0e-3, wire: grid4, label: on a grid}
 seeds: [1]
 rounds: 200
 budgets: [10_000]

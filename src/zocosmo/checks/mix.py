@@ -1,16 +1,25 @@
-"""Pure mixing, η = 0, with the real method over the real channel."""
+"""Pure mixing, η = 0, with the real method over the real channel; sums over a tree on a grid."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.channel import MemoryChannel
 from zocosmo.checks.case import Case, not_exact, not_fresh, not_on_matchings, too_large, unknown_law
 from zocosmo.checks.check import Check
 from zocosmo.checks.measurement import About, Measurement
+from zocosmo.core.grid import Grid
+from zocosmo.core.noise import Noise
+from zocosmo.core.tape import Tape
+from zocosmo.methods import TreeMean, TreeSum
 from zocosmo.oracle import disagreement
-from zocosmo.theory import mixing, ring
+from zocosmo.theory import grid, mixing, ring
+from zocosmo.traffic import breadth_first
+
+SUMMED = 4  # numbers of each node
 
 
 def energies(case: Case, x: NDArray[Any], rounds: int) -> NDArray[Any]:
@@ -60,6 +69,36 @@ def block(case: Case, about: About) -> Iterator[Measurement]:
     yield about.sampled(1 - ring.block_gap(case.n, **sizes), kept, note)
 
 
+def why_not_sum(case: Case) -> str:
+    if not isinstance(case.method, TreeMean | TreeSum):
+        return "nothing is summed over a tree"
+    if not isinstance(case.wire, Grid):
+        return "only sums on a grid have errors with a formula"
+    return too_large(case)
+
+
+def sum_over_tree(case: Case, about: About) -> Iterator[Measurement]:
+    """Of whole numbers, with the dither of every tape; the prediction knows the steps of all messages."""
+    assert isinstance(case.wire, Grid)
+    values, tapes = case.spread_states()[:, :SUMMED], Tape.stack(case.seeds())
+    made: dict[str, Any] = {"d": case.d, "wire": case.wire.charged.name, "codecs": ["scalars"]}
+    channel = MemoryChannel([case.graph] * case.tapes, **made, dtype=np.float64, tape=tapes)
+    rows = np.broadcast_to(values.astype(float), (case.tapes, *values.shape))
+    errors = channel.sum_values(rows)[:, 0] - values.sum(axis=0)
+    parents = dict(reversed(list(breadth_first(case.graph, 0).items())[1:]))
+    told, exact = [], [[Fraction(int(v)) for v in row] for row in values]
+    for dither in (
+        Noise(tapes, case.n).dither(0, np.arange(len(rows) * case.n), values.shape[1]).reshape(rows.shape)
+    ):
+        r = [[Fraction(float(v)) for v in row] for row in dither]
+        told.append(float(grid.error_of_sum(grid.tree_sum(exact, parents, case.wire.bits, r)[1])))
+    yield about.sampled(told, (errors**2).mean(axis=-1), f"mean square, {case.tapes} tapes")
+
+
+def _of_sum(case: Case) -> str:
+    return f"{case.wire.charged.name}, d={case.d}, {case.on_graph}"
+
+
 def _words(case: Case) -> str:
     if not case.on_matchings:
         return f"{case.of_method}, d={case.d}, {case.on_graph}"
@@ -69,3 +108,4 @@ def _words(case: Case) -> str:
 
 MIXING = Check("one round of mixing", "eq:edge_laplacian_energy", why_not_mixing, _words, one_round)
 BLOCK = Check("two rounds of the ring", "eq:alternating_ring_block_gap", why_not_block, _words, block)
+SUM = Check("error of a sum over a tree", "ours", why_not_sum, _of_sum, sum_over_tree)

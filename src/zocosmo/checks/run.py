@@ -10,7 +10,7 @@ from zocosmo.checks.difference import BIAS
 from zocosmo.checks.draws import COVERAGE, EDGES, GAP, MARGINALS
 from zocosmo.checks.guarantees import CORE, INVARIANCE, MOMENTUM, STORED
 from zocosmo.checks.measurement import About, Measurement
-from zocosmo.checks.mix import BLOCK, MIXING
+from zocosmo.checks.mix import BLOCK, MIXING, SUM
 from zocosmo.checks.paths import EXPECTED, STABLE
 from zocosmo.checks.updates import CERTIFIED, MOMENTS, STEP
 from zocosmo.errors import InputError, check_whole
@@ -27,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     GAP,
     MIXING,
     BLOCK,
+    SUM,
     MOMENTS,
     INVARIANCE,
     STORED,

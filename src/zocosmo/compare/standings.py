@@ -190,13 +190,9 @@ def summary_grid(results: Sequence[ContestResult]) -> Grid:
             inside = [limit._replace(within=joint[0].within) for limit in columns]
             name = f"{result.contest.name}, ≤ {joint[0].within:,.0f} queries"
             rows.append((name, [winner(found.get(limit, [])) for limit in inside]))
-    note = (
-        "Who wins, and in brackets the best of ours where it is another: inside or outside the winner's 95 % "
-    )
-    note += (
-        "paired interval. Bold: ours wins. Every method with the best of its settings on pilot seeds, chosen "
-    )
-    note += "anew in each cell, at the last checkpoint within the limit."
+    note = "Who wins. Bold: one of ours. In brackets, where it is another: the one of ours that the pilot "
+    note += "preferred, inside or outside the winner's 95 % paired interval. Every method with the best of "
+    note += "its settings on pilot seeds, chosen anew in each cell, at the last checkpoint within the limit."
     return Grid([limit.name for limit in columns], rows, note, "problem")
 
 
@@ -206,10 +202,9 @@ def winner(found: Sequence[Standing]) -> GridEntry:
         return word(NOTHING)
     if ours is None:
         return word(named(best))
-    if ours.word == "best":
-        return GridEntry(Digits(named(ours), "", 0), True, "")
     where = {"within": ", inside", "behind": ", outside"}.get(ours.word, "")
-    return GridEntry(Digits(named(best), "", 0), False, f"({named(ours)}{where})")
+    other = "" if ours.word == "best" else f"({named(ours)}{where})"
+    return GridEntry(Digits(named(best), "", 0), best.ours, other)
 
 
 def sentences(result: ContestResult) -> Iterator[str]:
@@ -238,6 +233,8 @@ def clauses(found: Standings) -> Iterator[str]:
         else:
             where = {"within": "inside", "behind": "outside"}.get(ours.word, "without an interval for")
             says = f"{best.method} wins and ours ({ours.method}) is {where} its interval"
+            if best.ours:
+                says = f"ours wins ({best.method}; the pilot preferred {ours.method}, {where} its interval)"
         groups.setdefault(says, []).append(limit)
     for says, some_limits in groups.items():
         numbers = [f"{limit.most:,.0f}" for limit in some_limits]

@@ -19,6 +19,18 @@ all read has E T = Σ_i y_i and, with Δ_i the step of the message of node i, E 
 Proof. T − Σ y is the sum of the errors of all n messages. Take them in the order in which they are sent:
 given those before, Δ_i is known, and the error of message i has mean 0 and variance Δ_i²/12. So the partial
 sums are a martingale, whose increments are uncorrelated.  ∎
+
+Lemma (what it adds). Let the K numbers of each node be normal with mean 0 and variance 1, independent
+between nodes, and let s_i nodes be below node i, itself among them. Messages without the errors of earlier
+ones have
+
+    E Σ_i Δ_i²/12 ≤ 25/16 · (2 ln K + 2) / (12 w²) · Σ_i s_i,
+
+where the sum has the variance n; errors that are passed on add terms of higher order in 1/w².
+
+Proof. Message i has K numbers √s_i z_k, z_k standard normal. P(z² > v) ≤ e^(−v/2), so E max_k z_k² ≤ a +
+K ∫_a^∞ e^(−v/2) dv = 2 ln K + 2 with a = 2 ln K. Neighbouring steps differ by a factor of 5/4 at most, so
+Δ_i ≤ 5/4 · √s_i max_k |z_k| / w.  ∎
 """
 
 import math
@@ -89,3 +101,23 @@ def error_of_sum(steps: Sequence[Fraction]) -> Fraction:
     '5/12'
     """
     return sum((step * step for step in steps), Fraction(0)) / 12
+
+
+def added_share(sizes: Sequence[int], K: int, b: int) -> float:
+    """25/16 · (2 ln K + 2)/(12 w²) · Σ_i s_i/n: what a grid adds to the variance of a sum, at most
+
+    >>> sizes = subtree_sizes({3: 1, 2: 0, 1: 0})
+    >>> sizes, [round(added_share(sizes, 16, b), 3) for b in (3, 4)]
+    ([4, 2, 1, 1], [0.16, 0.035])
+    """
+    reach = 2 ** (whole("b", b) - 1) - 0.5
+    share = 25 / 16 * (2 * math.log(whole("K", K)) + 2) / (12 * reach * reach)
+    return share * sum(sizes) / len(sizes)
+
+
+def subtree_sizes(parents: Mapping[int, int]) -> list[int]:
+    """How many nodes are below each node, itself among them; `parents` as in `tree_sum`"""
+    sizes = [1] * (len(parents) + 1)
+    for child, parent in parents.items():
+        sizes[parent] += sizes[child]
+    return sizes

@@ -23,7 +23,8 @@ from zocosmo.graphs.graph import GRAPHS, Graph
 
 if TYPE_CHECKING:
     from zocosmo.planner.outlook import Outlook
-    from zocosmo.planner.propose import Proposal
+    from zocosmo.planner.propose import Proposal, Spending
+    from zocosmo.planner.tree import TreeProposal
 
 GraphOption = Annotated[str, option(GRAPH_HELP)]
 RateOption = Annotated[str, option("Bits per second of a node's uplink: 100M, 1Gbit/s.")]
@@ -109,18 +110,28 @@ def plan_command(
         out = outlook(setting, build(nodes), wish, tape=Tape(tape_seed), family=family)
     except ValueError as error:  # from zocosmo.theory, which raises plain ones
         raise InputError(str(error)) from None
-    found = None if queries is None else _proposal(out, budget is not None, queries, batch)
+    found = None if queries is None else _proposals(_spending(out, budget is not None, queries, batch), out)
     if figure is not None:
         outlook_figure(out, figure, family)
-    report = as_report(out) if found is None else {**as_report(out), "proposal": found.as_report()}
-    print_report(report, as_json, lambda console: show(out, console, found))
+    report = as_report(out)
+    if found is not None:
+        report |= {"proposal": found[0].as_report(), "tree": found[1].as_report()}
+    lines = () if found is None else ("", *found[0].lines, found[1].line)
+    print_report(report, as_json, lambda console: show(out, console, lines))
 
 
-def _proposal(out: "Outlook", has_bits: bool, queries: int, batch: int) -> "Proposal":
-    """Settings of edge_local for the schedule of an outlook."""
-    from zocosmo.planner.propose import Spending, propose
+def _proposals(spending: "Spending", out: "Outlook") -> "tuple[Proposal, TreeProposal]":
+    """Settings of edge_local for the schedule of an outlook, and of tree_mean for its graph."""
+    from zocosmo.planner.propose import propose
+    from zocosmo.planner.tree import propose_tree
 
-    spending = Spending(
+    return propose(spending), propose_tree(spending, out.net.graph)
+
+
+def _spending(out: "Outlook", has_bits: bool, queries: int, batch: int) -> "Spending":
+    from zocosmo.planner.propose import Spending
+
+    return Spending(
         d=out.setting.d,
         lambda2=out.pairs.gap,
         pairs=max(1, round(out.pairs.matched * out.net.graph.n / 2)),
@@ -129,15 +140,14 @@ def _proposal(out: "Outlook", has_bits: bool, queries: int, batch: int) -> "Prop
         queries=queries,
         batch=batch,
     )
-    return propose(spending)
 
 
-def show(out: "Outlook", console: Console, found: "Proposal | None" = None) -> None:
-    """The setting, tables no wider than the terminal, and the reasons below them; then a proposal."""
+def show(out: "Outlook", console: Console, proposed: tuple[str, ...] = ()) -> None:
+    """The setting, tables no wider than the terminal, and the reasons below them; then proposals."""
     from zocosmo.report.outlook import outlook_tables, outlook_title
 
     console.print(outlook_title(out), highlight=False)
     for table in outlook_tables(out, console, WIDTH):
         console.print(table)
-    for reason in (*out.why, *(() if found is None else ("", *found.lines))):
+    for reason in (*out.why, *proposed):
         console.print(reason, soft_wrap=True, highlight=False)

@@ -6,6 +6,7 @@ from zocosmo.planner.crossover import Crossover, crossover
 from zocosmo.planner.network import NetworkShape, Pairing, network, pairing
 from zocosmo.planner.outlook import Outlook, Wish, as_report, outlook
 from zocosmo.planner.propose import Proposal, Spending, propose
+from zocosmo.planner.tree import TreeProposal, propose_tree
 from zocosmo.planner.units import as_bits, as_rate, as_seconds, show_bits, show_seconds
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Pairing",
     "Proposal",
     "Spending",
+    "TreeProposal",
     "Wish",
     "as_bits",
     "as_rate",
@@ -30,6 +32,7 @@ __all__ = [
     "outlook",
     "pairing",
     "propose",
+    "propose_tree",
     "rows",
     "show_bits",
     "show_seconds",

@@ -1,0 +1,106 @@
+"""Settings of tree_mean, the alternative where samples are noisy and nodes can wait for each other.
+
+With K directions on a support E‖ĝ‖² is d/K ‖g‖² whatever q is, and a message has 8 + K b bits whatever q is.
+So K follows from queries alone, and rounds on one support, L, from bits: the least power of two with which
+bits last as long as queries. b is the least with which the grid adds at most `ADDED` to the variance of a
+sum (`theory.grid`).
+"""
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from zocosmo.core.grid import GRID
+from zocosmo.graphs.graph import Graph
+from zocosmo.planner.propose import SHARE, Spending
+from zocosmo.theory.grid import added_share, subtree_sizes
+from zocosmo.theory.payload import tree_cost
+from zocosmo.traffic import breadth_first, distances
+
+ADDED = 0.25  # to the variance of a sum, at most
+MOST_HELD = 16  # rounds on one support
+WIDTH = 16  # coordinates for each direction
+HEAD_BITS = GRID["grid4"].charged.scale_bits
+
+
+@dataclass(frozen=True)
+class TreeProposal:
+    """Settings of tree_mean, and what they cost a node."""
+
+    q: int
+    directions: int
+    sides: int
+    hold: int
+    wire: str
+    rounds: int
+    message_bits: int
+    queries: int  # in a round
+    waits: int  # messages in a row, every `hold` rounds
+    added: float  # to the variance of a sum, by the grid, at most
+
+    @property
+    def line(self) -> str:
+        """The settings as a line of a config, with the reasons."""
+        settings = (
+            f"{{kind: tree_mean, q: {self.q}, directions: {self.directions}, signs: orthogonal, "
+            f"sides: {self.sides}, rule: balanced, hold: {self.hold}, wire: {self.wire}}}"
+        )
+        held = f"every {self.hold} rounds" if self.hold > 1 else "every round"
+        return (
+            f"Where samples are noisy and nodes can wait for {self.waits} messages in a row, average before "
+            f"you step: {settings}. {self.directions} numbers cross each link of a tree {held}, for "
+            f"{self.rounds:,} rounds; the grid adds {self.added:.0%} to the variance of a sum at most. One "
+            "node that is missing stops all."
+        )
+
+    def as_report(self) -> dict[str, Any]:
+        """As data for JSON."""
+        return asdict(self)
+
+
+def propose_tree(spending: Spending, graph: Graph) -> TreeProposal:
+    """The settings of tree_mean for a budget; see above."""
+    K, sides, evaluations = _directions(spending)
+    bits, added = _wire(graph, K)
+    each = tree_cost(graph.n, HEAD_BITS + K * bits)  # per node and exchange
+    hold, rounds = _hold(spending, evaluations, each)
+    return TreeProposal(
+        q=min(spending.d, WIDTH * K),
+        directions=K,
+        sides=sides,
+        hold=hold,
+        wire=f"grid{bits}",
+        rounds=rounds,
+        message_bits=HEAD_BITS + K * bits,
+        queries=evaluations,
+        waits=2 * int(distances(graph)[0].max()),
+        added=added,
+    )
+
+
+def _directions(spending: Spending) -> tuple[int, int, int]:
+    """K, sides, and queries in a round: a few directions get nearly all there is; rows share a batch out."""
+    most = 1 << (spending.d - 1).bit_length()
+    if spending.by_rows:
+        return min(most, 1 << (spending.batch.bit_length() - 1)), 2, 2
+    K = next(2**e for e in range(64) if 2**e >= SHARE * (2**e + 1))
+    return min(K, most), 1, min(K, most) + 1
+
+
+def _wire(graph: Graph, K: int) -> tuple[int, float]:
+    """The fewest bits that add little, and what they add; the most there are on a very deep tree."""
+    parents = dict(reversed(list(breadth_first(graph, 0).items())[1:]))
+    shares = [(wire.bits, added_share(subtree_sizes(parents), K, wire.bits)) for wire in GRID.values()]
+    return next((each for each in shares if each[1] <= ADDED), shares[-1])
+
+
+def _hold(spending: Spending, evaluations: int, each: Fraction) -> tuple[int, int]:
+    """L, and the rounds that both budgets pay for."""
+    by_queries = None if spending.queries is None else spending.queries // evaluations
+    if spending.bits is None:
+        return 1, by_queries or 0
+    exchanges = int(spending.bits / each)
+    if by_queries is None:
+        return 1, exchanges
+    hold = next((2**e for e in range(5) if exchanges * 2**e >= by_queries), MOST_HELD)
+    return hold, min(by_queries, exchanges * hold)

@@ -1,11 +1,12 @@
 """Several directions on one support in the batched engine.   python benchmarks/directions.py
 
 A round with 8 directions against its queries alone, which is the oracle's answer to the same query: at most
-1.15 times. Beside it: as many losses without shifting x, and 8 rounds with one direction each, which ask as
-many queries and send 8 times as much. Times are CPU seconds of this process, so that others on the machine
-count less. They take turns, some 20 ms each: 16 rounds in a row with the draws for all of them, so
-that caches are as warm as in a run, then their queries, and so on. Each turn gives one ratio; printed are the
-median and, in brackets, the least and the most. Give names of problems to run only those.
+1.15 times. Beside it: what 7 more directions add to a round against what they add to its queries; as many
+losses without shifting x; and 8 rounds with one direction each, which send 8 times as much. Times are CPU
+seconds of this process, so that others on the machine count less. They take turns, some 20 ms each: 16 rounds
+in a row with the draws for all of them, so that caches are as warm as in a run, then their queries, and so
+on. Each turn gives one ratio; printed are the median and, in brackets, the least and the most. Give names of
+problems to run only those.
 """
 
 import itertools
@@ -47,10 +48,12 @@ def main() -> None:
 
 def line(kind: type[Method], make: Callable[[int], Problem], signs: str, sides: int) -> None:
     several = simulation(kind, make, directions=K, signs=signs, sides=sides)
-    single = simulation(kind, make)
-    query, problem = several.ask(), several.problem
+    single = simulation(kind, make, sides=sides)
+    query, fewer, problem = several.ask(), single.ask(), several.problem
     assert query is not None
+    assert fewer is not None
     several.drop()
+    single.drop()
 
     later = itertools.count(10**6)  # rounds that nobody has drawn noise for
 
@@ -63,6 +66,8 @@ def line(kind: type[Method], make: Callable[[int], Problem], signs: str, sides: 
         {
             "round": several.round,
             "queries": lambda: problem.slopes(query, next(later)),
+            "one round": single.round,
+            "one query": lambda: problem.slopes(fewer, next(later)),
             "losses": evaluate,
             "rounds": lambda: [single.round() for _ in range(K)],
         },
@@ -72,6 +77,7 @@ def line(kind: type[Method], make: Callable[[int], Problem], signs: str, sides: 
         f"  {kind.kind:10s} {signs:11s} {sides} side{'s' * (sides - 1)}".ljust(36),
         f"round {statistics.median(taken['round']) * 1e6:7.0f} µs   ",
         f"{found:.2f} [{low:.2f}, {high:.2f}] × its queries",
+        f"  {added(taken):.2f} × added",
         f"  {ratio(taken, 'losses')[0]:.2f} × losses alone",
         f"  {ratio(taken, 'rounds')[0]:.2f} × {K} rounds   aim: ≤ {MOST}"
         + ("" if found <= MOST else "   MISSED"),
@@ -96,6 +102,14 @@ def ratio(taken: dict[str, list[float]], to: str) -> tuple[float, float, float]:
     """Median, least and most of the repeats' ratios of a round to an alternative."""
     ratios = [one / other for one, other in zip(taken["round"], taken[to], strict=True)]
     return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def added(taken: dict[str, list[float]]) -> float:
+    """What more directions add to a round, over what they add to its queries; from medians."""
+    whole, queries, one, asked = (
+        statistics.median(taken[name]) for name in ("round", "queries", "one round", "one query")
+    )
+    return (whole - one) / (queries - asked)
 
 
 def simulation(kind: type[Method], make: Callable[[int], Problem], **more: object) -> Simulation:

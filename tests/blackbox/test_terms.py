@@ -126,3 +126,21 @@ def test_a_coordinate_that_is_flat_everywhere_is_seen_at_the_widest_shift():
     poll = poll_of(lambda x: float(x[0] ** 2), [1.0, 1.0])
     assert poll.flat.tolist() == [False, True]
     assert poll.shift[1] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ("tree_mean", {}),
+        ("tree_mean", {"hold": 3}),
+        ("edge_local", {"hold": 2}),
+        ("cosmo", {"correction": 0.125}),
+    ],
+)
+def test_a_method_that_keeps_more_than_x_runs_to_a_tolerance_with_the_step_it_began_with(method, more):
+    centres = np.linspace(-1, 1, 4)
+    rigs = [lambda x, c=c: float(((x - c) ** 2).sum()) for c in centres]
+    result = minimize(rigs, np.full(4, 3.0), tol=1e-2, graph="ring", method=method, **more)
+    assert result.success
+    assert result.message.startswith("Converged")
+    assert np.abs(result.x).max() < 0.5

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from zocosmo.channel import MemoryChannel
-from zocosmo.checks import bits, check_plans, difference, mix, paths, run, updates
+from zocosmo.checks import bits, check_plans, difference, draws, mix, paths, run, updates
 from zocosmo.core.grid import Grid
 from zocosmo.experiments.config import Config
 from zocosmo.experiments.plan import load_plan, read_plan
+from zocosmo.methods import TreeMean
 from zocosmo.theory.directions import Directions
 
 LOSSES = "{kind: quadratic, d: 8, omega: 0.5, zeta: 2.0, sigma: 0.5}"
@@ -60,6 +61,11 @@ CASES = {
     "budget, mean over a tree": (bits.BUDGET, tree(f"{FREE}, wire: grid2")),
     "expected, mean over a tree": (paths.EXPECTED, tree(f"{CUT}, sides: 1", mu=0.5)),
     "sum on a grid": (mix.SUM, tree("q: 4, directions: 4, wire: grid3")),
+    "supports held, uniform": (draws.MARGINALS, tree("q: 2, hold: 3")),
+    "supports held, balanced": (draws.MARGINALS, tree("q: 3, rule: balanced, hold: 3")),
+    "coverage held, uniform": (draws.COVERAGE, tree("q: 2, hold: 3")),
+    "coverage held, of pairs": (draws.COVERAGE, pairs("I", "q: 2, hold: 3")),
+    "coverage held, balanced": (draws.COVERAGE, pairs("G", "q: 3, rule: balanced, hold: 2")),
 }
 
 
@@ -119,6 +125,15 @@ def test_a_tree_that_forgets_a_node_would_be_noticed(monkeypatch):
 
     monkeypatch.setattr(MemoryChannel, "_sum_of_all", short)
     assert verdicts_of_sums(monkeypatch) == {"disagrees"}
+
+
+@pytest.mark.parametrize("check", [draws.MARGINALS, draws.COVERAGE])
+@pytest.mark.parametrize("rule", ["uniform", "balanced"])
+def test_supports_that_are_held_and_never_change_would_be_noticed(check, rule, monkeypatch):
+    real = TreeMean.draw
+    monkeypatch.setattr(TreeMean, "draw", lambda method, world, tape, t: real(method, world, tape, 0 * t))
+    found = rows(check, tree(f"q: 2, rule: {rule}, hold: 3"), monkeypatch)
+    assert {row.verdict for row in found} == {"disagrees"}
 
 
 def verdicts_of_sums(monkeypatch):

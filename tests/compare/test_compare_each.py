@@ -14,12 +14,14 @@ from zocosmo.compare.contest import Limit, joint_limits, limits, tuned_at
 from zocosmo.compare.figure import family_lines, family_styles
 from zocosmo.compare.standings import (
     best_of,
+    clauses,
     foremost,
     ours_of,
     sentences,
     standings,
     summary_grid,
     verdicts_grid,
+    winner,
 )
 from zocosmo.compare.tune import choose_all
 from zocosmo.errors import ConfigError
@@ -176,10 +178,25 @@ def test_the_summary_has_a_row_for_bits_and_one_within_the_queries(done):
     for (name, entries), within in zip(grid.rows, (None, 40), strict=True):
         for entry, bits in zip(entries, (100, 640, 3000), strict=False):
             found = dict(result.standings)[Limit("bits", bits, within)]
-            shown = ours_of(found) if entry.best else best_of(found)
-            assert (name, entry.number.mean) == (name, f"{shown.method} {shown.mean:.3g}")
-            assert entry.best == (ours_of(found).rank == 1)
+            best = best_of(found)
+            assert (name, entry.number.mean) == (name, f"{best.method} {best.mean:.3g}")
+            assert entry.best == best.ours
     assert (out / "summary.md").exists()
+
+
+def test_one_of_ours_may_win_where_the_pilot_preferred_another(done):
+    """The cell is bold, and says which one a user would have picked, and how that one stands."""
+    _, result = done
+    limit, found = next(each for each in result.standings if best_of(each[1]).ours)
+    first, second = found[0], found[1]
+    apart = second.against._replace(low=0.1, high=0.2)
+    other = second._replace(method="other", ours=True, pilot=-1.0, mean=7.0, against=apart)
+    entry = winner([first, other])
+    assert (entry.best, entry.notes) == (True, "(other 7, outside)")
+    preferred = "the pilot preferred other, outside its interval"
+    assert list(clauses([(limit, [first, other])])) == [
+        f"ours wins ({first.method}; {preferred}) at {limit.most:,.0f} {limit.what}"
+    ]
 
 
 def test_a_family_is_one_line_and_starts_are_not_drawn(done):

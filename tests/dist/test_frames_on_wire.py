@@ -140,6 +140,17 @@ def test_values_that_are_not_finite_are_not_heard(key, value):
 
 
 @KEYS
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e7])
+def test_a_message_on_a_grid_that_has_no_values_is_not_heard(key, value):
+    """The integers of such a message are zeros; its head says that they mean nothing."""
+    few = np.array([1.0, 2.0], np.float32)
+    assert np.isfinite(hear(honest(3, values=few, key=key, wire="grid4"), 3, key=key, wire="grid4")).all()
+    none = honest(3, values=np.array([1.0, value], np.float32), key=key, wire="grid4")
+    with pytest.raises(NonFiniteMessage, match="from node 1 in round 3"):
+        hear(none, 3, key=key, wire="grid4")
+
+
+@KEYS
 def test_a_flipped_bit_between_two_partners_is_refused(key):
     ours, data = channel(0, key=key), honest(3, key=key)
     ours.begin(3)

@@ -4,12 +4,14 @@ import numpy as np
 
 from zocosmo.core.fields import Message
 from zocosmo.core.frame import Header, frame
+from zocosmo.core.tape import Tape
 from zocosmo.dist.channel import Awaited, Sent, TorchChannel
 from zocosmo.dist.place import Place
 from zocosmo.graphs import path
 
 SESSION, KEY = bytes(range(32)), b"\x5a" * 32
 D, VALUES = 8, np.array([1.5, -2.0], np.float32)
+TAPE = Tape("tins")
 SALTS = b"\xaa" * 32, b"\xbb" * 32  # of rank 0 and of rank 1
 
 
@@ -67,7 +69,9 @@ def batched(parts, n):
 
 def channel(rank, *, key=None, codec="values", session=SESSION, wire="f32", dtype="float32", tin=Tin):
     return TorchChannel(
-        Place(path(2), 2), tin(rank), d=D, wire=wire, codec=codec, dtype=dtype, session=session, key=key
+        *(Place(path(2), 2), tin(rank)),
+        **{"d": D, "wire": wire, "codec": codec, "dtype": dtype, "session": session, "key": key},
+        tape=TAPE,
     )
 
 

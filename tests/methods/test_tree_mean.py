@@ -128,6 +128,13 @@ def test_a_node_alone_walks_and_sends_nothing():
     assert run.method.stages(run.world) == 0
 
 
+@pytest.mark.parametrize("kind", ["tree_mean", "tree_sum"])
+def test_a_wire_that_a_node_alone_does_not_use_changes_nothing(kind):
+    more = {"tree_mean": {"hold": 2, "q": 4}, "tree_sum": {"bits": 32}}[kind]
+    coarse, exact = (states([small_run(kind, path(1), wire=wire, **more)], 5) for wire in ("grid2", "f64"))
+    assert_array_equal(coarse, exact)
+
+
 @pytest.mark.parametrize("graph", [complete(5), ring(6), star(4), path(3)], ids=lambda g: g.name)
 @pytest.mark.parametrize(("q", "K"), [(2, 3), (6, 3), (6, 1)])
 def test_a_link_of_the_tree_carries_K_numbers_every_L_rounds_whatever_q_is(graph, q, K):

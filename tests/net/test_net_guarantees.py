@@ -3,9 +3,11 @@
 import json
 import time
 
+import numpy as np
 import pytest
 
-from net.crowd import EDGE_LOCAL, PROBLEM, Paced, Processes, Threads, replay, write_config
+from net.crowd import COSMO, EDGE_LOCAL, PROBLEM, Paced, Processes, Threads, replay, write_config
+from zocosmo.channel import Channel
 from zocosmo.experiments.plan import load_plan
 from zocosmo.experiments.run import run_plan
 from zocosmo.log import read_log
@@ -33,6 +35,24 @@ def test_without_a_loss_log_and_states_are_those_of_the_simulator(tmp_path, monk
     shared = [name for name in simulated.columns if name in rows.columns]
     assert {"objective", "local", "disagreement", "bits", "queries"} <= set(shared)
     assert rows[shared].equals(simulated[shared])
+
+
+@pytest.mark.parametrize("wire", ["f32", "mod6", "grid6"])
+def test_a_member_whose_values_are_not_finite_spoils_no_other(tmp_path, monkeypatch, wire):
+    config = write_config(tmp_path, method=COSMO, wire=wire, rounds=30)
+    crowd, mix = Threads(config, tmp_path / "out", soft=5.0), Channel.mix
+
+    def spoilt(channel, y, u=None, **how):
+        if channel.t == 15 and channel.nodes.tolist() == [1]:
+            y = np.full_like(y, np.inf)
+        return mix(channel, y, u, **how)
+
+    monkeypatch.setattr(Channel, "mix", spoilt)
+    for _ in range(4):
+        crowd.join(kind=Member)
+    crowd.wait()
+    kept = [NodeFolder(crowd.out, k).load(30) for k in (0, 2, 3)]
+    assert all(np.isfinite(each["x"]).all() for each in kept)
 
 
 class Slow(Paced):

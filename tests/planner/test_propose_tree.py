@@ -30,6 +30,7 @@ def test_both_budgets_are_kept_and_one_is_used_up(graph, d, bits, queries, batch
     if bits is None and queries is None:
         return
     found = propose_tree(Spending(d=d, bits=bits, queries=queries, batch=batch, **SHAPE), graph)
+    assert found is not None
     each = tree_cost(graph.n, found.message_bits)
     exchanges = Fraction(found.rounds, found.hold)
     assert bits is None or exchanges * each <= bits
@@ -80,6 +81,19 @@ def test_a_run_with_it_spends_what_the_proposal_says(graph):
     spent = Fraction(simulation.channel.ledger("scalars").network().payload, graph.n)
     assert spent == found.rounds // found.hold * tree_cost(graph.n, found.message_bits) <= 2500
     assert method.stages(run.world) == found.waits
+
+
+@pytest.mark.parametrize("queries", [2, 3, 5, 90, 250, 3200])
+def test_a_run_of_few_queries_has_fewer_directions_and_at_least_one_round(queries):
+    found = propose_tree(Spending(d=32, queries=queries, **SHAPE), ring(8))
+    assert found.rounds >= 1
+    assert found.directions == max(K for K in (1, 2, 4, 8) if K == 1 or queries >= (K + 1) * 100)
+    assert ("One number crosses" in found.line) == (found.directions == 1)
+
+
+@pytest.mark.parametrize("bits", [1, 20, 27])
+def test_a_budget_that_pays_for_no_exchange_gets_no_proposal(bits):
+    assert propose_tree(Spending(d=32, bits=bits, queries=900, **SHAPE), ring(8)) is None
 
 
 def test_a_batch_is_shared_out():

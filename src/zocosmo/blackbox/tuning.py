@@ -96,7 +96,7 @@ class Tuning:
         kind = METHODS[method] if isinstance(method, str) and method in METHODS else None
         if not self.alone or kind is None or not issubclass(kind, Several):
             return self.space.complete(method, given, world, admit)
-        self.tunes = given.get("step") in (None, "plain")
+        self.tunes = kind.retunes(given)
         if not self.tunes:
             return self.space.complete(method, given, world, admit)
         given = {name: value for name, value in given.items() if value is not None}

@@ -35,9 +35,14 @@ def supports(case: Case, tape: Tape, t: Any) -> Index:
     return np.take_along_axis(index, node[..., None, None], axis=-2)[..., 0, :]
 
 
-def balanced(case: Case, tape: Tape, t: int) -> Index:
-    """The support of one pair, (…, q), drawn directly because a pair may not be active in every round."""
-    return balanced_support(tape, t, *(() if case.common else (0, 1)), d=case.d, q=case.q).index
+def block(case: Case, tape: Tape, k: int) -> Index:
+    """The k-th support that a node meets, (…, q).
+
+    Balanced supports of pairs of their own are drawn directly: a pair may not be active in every round.
+    """
+    if case.rule == "uniform" or case.common or not case.on_matchings:
+        return supports(case, tape, k * case.hold)
+    return balanced_support(tape, k, 0, 1, d=case.d, q=case.q).index
 
 
 def why_not_supports(case: Case) -> str:
@@ -49,31 +54,31 @@ def why_not_supports(case: Case) -> str:
 
 
 def marginals(case: Case, about: About) -> Iterator[Measurement]:
-    """Each coordinate is drawn in a share q/d of rounds, or once per epoch if supports are balanced."""
+    """Each coordinate is in a share q/d of supports, or in one of an epoch if they are balanced."""
     d, q, tape = case.d, case.q, case.tape()
-    if case.is_uniform:
-        rounds = PER_TAPE * case.tapes
-        counts = np.bincount(supports(case, tape, np.arange(rounds)).ravel(), minlength=d)
+    if case.rule == "uniform":
+        drawn = PER_TAPE * case.tapes
+        counts = np.bincount(supports(case, tape, case.hold * np.arange(drawn)).ravel(), minlength=d)
         p = float(coverage.exposure(d, q, 1))
-        note = f"the worst of {d} coordinates over {rounds:,} rounds"
-        yield about.worst(p, counts / rounds, share_errors(p, rounds), note)
+        note = f"the worst of {d} coordinates over {drawn:,} supports"
+        yield about.worst(p, counts / drawn, share_errors(p, drawn), note)
         return
     epoch = coverage.epoch_length(d, q)
-    visits = np.concatenate([balanced(case, tape, t) for t in range(epoch)])
+    visits = np.concatenate([block(case, tape, k) for k in range(epoch)])
     off = int(np.abs(np.bincount(visits, minlength=d) - 1).max())
-    yield about.equal(0, off, f"visits other than one, in an epoch of {epoch} rounds")
+    yield about.equal(0, off, f"visits other than one, in an epoch of {epoch} supports")
 
 
 def covered(case: Case, about: About) -> Iterator[Measurement]:
     """The share of coordinates visited in T rounds, along every tape."""
     d, q = case.d, case.q
-    rounds = min(case.plan.last, 1 + int(1.5 * d / q))
+    met = min(-(-case.plan.last // case.hold), 1 + int(1.5 * d / q))  # supports
     tapes, visited = Tape.stack(case.seeds()), np.zeros((case.tapes, d), bool)
-    draw = supports if case.is_uniform else balanced
-    for t in range(rounds):
-        np.put_along_axis(visited, draw(case, tapes, t), True, axis=-1)
-    share = coverage.expected_coverage if case.is_uniform else coverage.balanced_coverage
-    yield about.sampled(float(share(d, q, rounds)), visited.mean(axis=-1), f"after {rounds} rounds")
+    for k in range(met):
+        np.put_along_axis(visited, block(case, tapes, k), True, axis=-1)
+    share = coverage.expected_coverage if case.rule == "uniform" else coverage.balanced_coverage
+    note = f"after {met * case.hold} rounds"
+    yield about.sampled(float(share(d, q, met)), visited.mean(axis=-1), note)
 
 
 def why_not_matchings(case: Case) -> str:
@@ -116,7 +121,8 @@ def slowest(L: NDArray[Any]) -> NDArray[Any]:
 
 def _support_words(case: Case) -> str:
     owner = {"edge_local": "per pair" if not case.common else "common", "rand_k": "per node"}
-    return f"d={case.d} q={case.q}, {case.rule}, {owner.get(case.method.kind, 'common')}"
+    held = f", hold {case.hold}" if case.hold > 1 else ""
+    return f"d={case.d} q={case.q}, {case.rule}, {owner.get(case.method.kind, 'common')}{held}"
 
 
 MARGINALS = Check("support marginal q/d", "eq:uut", why_not_supports, _support_words, marginals)

@@ -114,13 +114,15 @@ def plan_command(
     if figure is not None:
         outlook_figure(out, figure, family)
     report = as_report(out)
+    lines: tuple[str, ...] = ()
     if found is not None:
-        report |= {"proposal": found[0].as_report(), "tree": found[1].as_report()}
-    lines = () if found is None else ("", *found[0].lines, found[1].line)
+        pairs, tree = found
+        report |= {"proposal": pairs.as_report(), "tree": tree and tree.as_report()}
+        lines = ("", *pairs.lines, *(() if tree is None else (tree.line,)))
     print_report(report, as_json, lambda console: show(out, console, lines))
 
 
-def _proposals(spending: "Spending", out: "Outlook") -> "tuple[Proposal, TreeProposal]":
+def _proposals(spending: "Spending", out: "Outlook") -> "tuple[Proposal, TreeProposal | None]":
     """Settings of edge_local for the schedule of an outlook, and of tree_mean for its graph."""
     from zocosmo.planner.propose import propose
     from zocosmo.planner.tree import propose_tree

@@ -54,6 +54,9 @@ class Grid(Wire):
         read = np.where(head == ZEROS, 0.0, np.where(head == UNREADABLE, np.nan, read))
         return read.astype(dtype, copy=False)
 
+    def is_readable(self, scale: bytes) -> bool:
+        return scale[0] != UNREADABLE
+
     def pack_scale(self, scale: Values) -> bytes:
         return bytes([int(scale[0])])
 

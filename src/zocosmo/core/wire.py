@@ -112,6 +112,10 @@ class Wire(ABC):
     def decode(self, letters: Letters, envelope: Envelope, *, dtype: DTypeLike, own: Values | None) -> Values:
         """Values (rows, q) as they are read; `own` is what the receiver holds there, if `by_receiver`."""
 
+    def is_readable(self, scale: bytes) -> bool:
+        """Whether a message with this packed scale has values; one without is refused where it arrives."""
+        return True
+
     def pack_scale(self, scale: Values) -> bytes:
         """The scale of one message, in `charged.scale_bits` bits."""
         raise AssertionError(f"{type(self).__name__} sends no scale")

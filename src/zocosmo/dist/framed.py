@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -179,6 +179,8 @@ class FramedChannel(Channel):
         message = line.unframe(data, expect, self._within)
         index, seed, why = message.index, message.seed, ""
         self._check_finite(message.values, each.origin)
+        if message.scale and not self.wire.is_readable(message.scale):
+            self._refuse_values(each.origin)
         if seed is not None and seed != each.origin:
             why = f"has the seed of node {seed}; compare manifests"
         elif index is not None and each.places is not None and not np.array_equal(index, each.places):
@@ -189,8 +191,11 @@ class FramedChannel(Channel):
 
     def _check_finite(self, values: Values, origin: int) -> None:
         if not np.logical_and.reduce(np.isfinite(values)):
-            why = "has values that are not finite; the run diverges: lower eta"
-            raise NonFiniteMessage(f"message from node {origin} in round {self.t} {why}")
+            self._refuse_values(origin)
+
+    def _refuse_values(self, origin: int) -> NoReturn:
+        why = "has values that are not finite; the run diverges: lower eta"
+        raise NonFiniteMessage(f"message from node {origin} in round {self.t} {why}")
 
     def _plainly(self, origin: int, size: int, value: ValueType, sequence: int) -> PlainFrames | None:
         """The frames of messages that are values and nothing else; None if these are not, or too many."""

@@ -86,7 +86,7 @@ class CosmoConfig(TrainingArguments):
     graph: str = _option("ring", f"The graph of nodes: {', '.join(NAMED)}.")
     schedule: str | None = _option(None, "Mix in pairs of a matching, not with all neighbours: auto, ….")
     coupling: str = _option("I", "What the pairs of a matching share: G, S or I.")
-    wire: str = _option("f32", "How values cross links: f32, f16, bf16, f64, or mod2 … mod8.")
+    wire: str = _option("f32", "How values cross links: f32, f16, bf16, f64, mod2 … mod8, or grid2 … grid8.")
     subspace: int | None = _option(None, "Dimensions of a public subspace in which parameters move.")
     directions: int = _option(1, "Sign vectors on the support of a round.")
     signs: str = _option("independent", "Their signs: independent or orthogonal.")

@@ -233,8 +233,11 @@ class Method(ABC):
         check_wire(name, dtype)
         if WIRES[name].linked and not self.coarse:
             raise InputError(f"{self.kind} cannot use wire {name}; use f32, or cosmo or edge_local")
+        if WIRES[name].dithered and self.server:
+            raise InputError(f"{self.kind} cannot use wire {name}, which has no dither for a server; use f32")
         if WIRES[name].charged.scale_bits and self.codec not in WITH_SCALE:
-            raise InputError(f"wire {name} has no codec {self.codec!r}; use codec {self.codecs[0]!r}")
+            fits = next((f"codec {codec!r}" for codec in self.codecs if codec in WITH_SCALE), "wire f32")
+            raise InputError(f"wire {name} has no codec {self.codec!r}; use {fits}")
         return name
 
     def check(self, world: World) -> None:

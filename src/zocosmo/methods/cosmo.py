@@ -43,7 +43,7 @@ class Cosmo(Corrected):
 
     def wire_for(self, wire: str, dtype: DTypeLike) -> str:
         name = super().wire_for(wire, dtype)
-        if WIRES[name].linked and self.passes > 1:
+        if WIRES[name].dithered and self.passes > 1:
             raise InputError(f"wire {name} is read once a round; use passes = 1, or a wire of floats")
         return name
 

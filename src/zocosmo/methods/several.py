@@ -1,5 +1,6 @@
 """Several directions on one support, slopes from one side or two, and steps of a set length."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
@@ -50,6 +51,13 @@ class Several(Method):
     directions: int  # each method declares these fields after its own, since labels keep the order
     signs: Signs
     sides: Sides
+
+    @classmethod
+    def retunes(cls, given: Mapping[str, Any]) -> bool:
+        """Whether a run with these settings can go on with another step and scale: x and momentum are all
+        that a node keeps."""
+        plain = given.get("step") in (None, "plain") and not given.get("correction")
+        return plain and given.get("hold") in (None, 1)
 
     @property
     def vectors(self) -> int:

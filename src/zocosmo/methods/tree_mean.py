@@ -1,5 +1,6 @@
 """ZO-COSMO over a spanning tree: nodes step on one support, then all take the mean of their moves."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,6 +47,10 @@ class TreeMean(Several, Ruled):
     signs: Signs = "independent"
     sides: Sides = 2
     hold: int = 1  # rounds on one support; sums go over the tree in the last of them
+
+    @classmethod
+    def retunes(cls, given: Mapping[str, Any]) -> bool:
+        return False
 
     def init(self, x: Any) -> TreeMeanState:
         if self.hold == 1:

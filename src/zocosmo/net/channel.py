@@ -99,7 +99,7 @@ class NetChannel(TorchChannel):
         read = super().decode(letters, senders, values, rows)
         if self.clip is not None and self.skips:
             here, own = int(self.nodes[0]), values.reshape(-1, values.shape[-1])[rows]
-            far = (np.abs(read - own) > self.clip).any(axis=-1)
+            far = ~(np.abs(read - own) <= self.clip).all(axis=-1)  # what is no number is far, too
             for sender in senders[far].tolist():
                 if sender != here and (sender, here) not in self._gone[self._stage]:
                     self._missed((sender, here), f"it would move an entry by more than {self.clip:g}")

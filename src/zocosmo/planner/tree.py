@@ -3,7 +3,8 @@
 With K directions on a support E‖ĝ‖² is d/K ‖g‖² whatever q is, and a message has 8 + K b bits whatever q is.
 So K follows from queries alone, and rounds on one support, L, from bits: the least power of two with which
 bits last as long as queries. b is the least with which the grid adds at most `ADDED` to the variance of a
-sum (`theory.grid`).
+sum, where numbers are independent between nodes (`theory.grid`): noise is what a mean is for. Of what nodes
+share, sums grow faster, and so do the steps of a grid.
 """
 
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 from zocosmo.core.grid import GRID
 from zocosmo.graphs.graph import Graph
-from zocosmo.planner.propose import SHARE, Spending
+from zocosmo.planner.propose import LEAST_ROUNDS, SHARE, Spending
 from zocosmo.theory.grid import added_share, subtree_sizes
 from zocosmo.theory.payload import tree_cost
 from zocosmo.traffic import breadth_first, distances
@@ -36,7 +37,7 @@ class TreeProposal:
     message_bits: int
     queries: int  # in a round
     waits: int  # messages in a row, every `hold` rounds
-    added: float  # to the variance of a sum, by the grid, at most
+    added: float  # to the variance of a sum of independent numbers, by the grid, at most
 
     @property
     def line(self) -> str:
@@ -46,11 +47,12 @@ class TreeProposal:
             f"sides: {self.sides}, rule: balanced, hold: {self.hold}, wire: {self.wire}}}"
         )
         held = f"every {self.hold} rounds" if self.hold > 1 else "every round"
+        crosses = "One number crosses" if self.directions == 1 else f"{self.directions} numbers cross"
         return (
             f"Where samples are noisy and nodes can wait for {self.waits} messages in a row, average before "
-            f"you step: {settings}. {self.directions} numbers cross each link of a tree {held}, for "
-            f"{self.rounds:,} rounds; the grid adds {self.added:.0%} to the variance of a sum at most. One "
-            "node that is missing stops all."
+            f"you step: {settings}. {crosses} each link of a tree {held}, for {self.rounds:,} rounds; the "
+            f"grid adds at most {self.added:.0%} to the variance of a sum where numbers of nodes are mostly "
+            "noise, and more where they are alike. One node that is missing stops all."
         )
 
     def as_report(self) -> dict[str, Any]:
@@ -58,12 +60,14 @@ class TreeProposal:
         return asdict(self)
 
 
-def propose_tree(spending: Spending, graph: Graph) -> TreeProposal:
-    """The settings of tree_mean for a budget; see above."""
+def propose_tree(spending: Spending, graph: Graph) -> TreeProposal | None:
+    """The settings of tree_mean for a budget; None where it does not pay for one exchange."""
     K, sides, evaluations = _directions(spending)
     bits, added = _wire(graph, K)
     each = tree_cost(graph.n, HEAD_BITS + K * bits)  # per node and exchange
     hold, rounds = _hold(spending, evaluations, each)
+    if rounds < hold:
+        return None
     return TreeProposal(
         q=min(spending.d, WIDTH * K),
         directions=K,
@@ -83,8 +87,10 @@ def _directions(spending: Spending) -> tuple[int, int, int]:
     most = 1 << (spending.d - 1).bit_length()
     if spending.by_rows:
         return min(most, 1 << (spending.batch.bit_length() - 1)), 2, 2
-    K = next(2**e for e in range(64) if 2**e >= SHARE * (2**e + 1))
-    return min(K, most), 1, min(K, most) + 1
+    if spending.queries is not None:
+        most = min(most, 1 << (max(1, spending.queries // LEAST_ROUNDS - 1).bit_length() - 1))
+    K = min(most, next(2**e for e in range(64) if 2**e >= SHARE * (2**e + 1)))
+    return K, 1, K + 1
 
 
 def _wire(graph: Graph, K: int) -> tuple[int, float]:

@@ -110,7 +110,7 @@ def added_share(sizes: Sequence[int], K: int, b: int) -> float:
     >>> sizes, [round(added_share(sizes, 16, b), 3) for b in (3, 4)]
     ([4, 2, 1, 1], [0.16, 0.035])
     """
-    reach = 2 ** (whole("b", b) - 1) - 0.5
+    reach = math.ldexp(1.0, whole("b", b) - 1) - 0.5
     share = 25 / 16 * (2 * math.log(whole("K", K)) + 2) / (12 * reach * reach)
     return share * sum(sizes) / len(sizes)
 

@@ -41,7 +41,7 @@ def compare_command(
 
     \b
     Example: zocosmo example demo-second > demo.yaml && zocosmo compare demo.yaml --brief
-    The whole field, in about 9 minutes: zocosmo example field > field.yaml && zocosmo compare field.yaml
+    The whole field, in about 8 minutes: zocosmo example field > field.yaml && zocosmo compare field.yaml
     """
     from zocosmo.compare import compare, load_comparison
     from zocosmo.report.tables import FORMATS

@@ -7,6 +7,10 @@ seconds of this process, so that others on the machine count less. They take tur
 in a row with the draws for all of them, so that caches are as warm as in a run, then their queries, and so
 on. Each turn gives one ratio; printed are the median and, in brackets, the least and the most. Give names of
 problems to run only those.
+
+A batch has 16 runs of eight nodes: once as a comparison makes it, of two seeds with eight step sizes each,
+which share what the tape draws; once with 16 seeds, the most that a batch of this size has to draw. A pair
+then reads two or three SHAKE streams of its own a round, whatever the loss costs.
 """
 
 import itertools
@@ -23,15 +27,17 @@ from zocosmo.problems.quadratic import quadratic
 from zocosmo.problems.rosenbrock import rosenbrock
 from zocosmo.sim.engine import Run, Simulation
 
-K, Q, N, RUNS = 8, 16, 8, 16
-STEP = {"q": Q, "eta": 1e-6, "mu": 1e-3}
-MOST, REPEATS = 1.15, 15
+K, Q, N = 8, 16, 8
+STEP = {"q": Q, "mu": 1e-3}
+BATCHES = {"2 seeds × 8 step sizes": (2, 8), "16 seeds": (16, 1)}
+MOST, REPEATS = 1.15, 9
 ROUNDS = 16  # of a repeat: as many as are drawn at once
 
 
 def main() -> None:
     problems: dict[str, Callable[[int], Problem]] = {
         "quadratic, d = 1024": lambda seed: quadratic(N, seed, d=1024),
+        "noisy quadratic, d = 1024": lambda seed: quadratic(N, seed, d=1024, sigma=0.5),
         "Rosenbrock, d = 1024": lambda seed: rosenbrock(N, seed, d=1024),
         "digits by a network of 16 units, batches of 32": lambda seed: network(N, seed),
     }
@@ -39,16 +45,17 @@ def main() -> None:
     for name, make in problems.items():
         if not any(name.startswith(each) for each in wanted):
             continue
-        print(f"{name}, {RUNS} runs of {N} nodes, q = {Q}, K = {K}")
-        for kind in (Cosmo, EdgeLocal):
-            for signs in ("independent", "orthogonal"):
-                for sides in (1, 2):
-                    line(kind, make, signs, sides)
+        for batch, sizes in BATCHES.items():
+            print(f"{name}, {batch}, {N} nodes, q = {Q}, K = {K}")
+            for kind, signs, sides in itertools.product(
+                (Cosmo, EdgeLocal), ("independent", "orthogonal"), (1, 2)
+            ):
+                several = simulation(kind, make, sizes, directions=K, signs=signs, sides=sides)
+                single = simulation(kind, make, sizes, sides=sides)
+                line(several, single, f"{kind.kind:10s} {signs:11s} {sides} side{'s' * (sides - 1)}")
 
 
-def line(kind: type[Method], make: Callable[[int], Problem], signs: str, sides: int) -> None:
-    several = simulation(kind, make, directions=K, signs=signs, sides=sides)
-    single = simulation(kind, make, sides=sides)
+def line(several: Simulation, single: Simulation, name: str) -> None:
     query, fewer, problem = several.ask(), single.ask(), several.problem
     assert query is not None
     assert fewer is not None
@@ -74,7 +81,7 @@ def line(kind: type[Method], make: Callable[[int], Problem], signs: str, sides: 
     )
     found, low, high = ratio(taken, "queries")
     print(
-        f"  {kind.kind:10s} {signs:11s} {sides} side{'s' * (sides - 1)}".ljust(36),
+        f"  {name}".ljust(36),
         f"round {statistics.median(taken['round']) * 1e6:7.0f} µs   ",
         f"{found:.2f} [{low:.2f}, {high:.2f}] × its queries",
         f"  {added(taken):.2f} × added",
@@ -112,9 +119,16 @@ def added(taken: dict[str, list[float]]) -> float:
     return (whole - one) / (queries - asked)
 
 
-def simulation(kind: type[Method], make: Callable[[int], Problem], **more: object) -> Simulation:
-    method = kind(**STEP, **more)  # type: ignore[arg-type]
-    return Simulation([Run(method, ring(N), make(seed), seed) for seed in range(RUNS)])
+def simulation(
+    kind: type[Method], make: Callable[[int], Problem], sizes: tuple[int, int], **more: object
+) -> Simulation:
+    seeds, steps = sizes
+    runs = [
+        Run(kind(eta=1e-6 * (1 + k), **STEP, **more), ring(N), make(seed), seed)  # type: ignore[arg-type]
+        for seed in range(seeds)
+        for k in range(steps)
+    ]
+    return Simulation(runs)
 
 
 if __name__ == "__main__":

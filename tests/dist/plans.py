@@ -52,7 +52,7 @@ ONE_EACH = [
     {"kind": "cosmo", **SPARSE, "directions": 3, "sides": 1, "codec": "delta", "step": "normalised"},
     {"kind": "edge_local", **SPARSE, "directions": 8, "signs": "orthogonal", "step": "normalised"},
     {"kind": "tree_sum", **STEP, "perturbations": 3},
-    {"kind": "tree_mean", **SPARSE, "directions": 4, "hold": 2},
+    {"kind": "tree_mean", **SPARSE, "directions": 4, "hold": 2, "step": ["plain", "normalised"]},
     {"kind": "tree_mean", **SPARSE, "directions": 4, "wire": "grid3"},
     {"kind": "moniqua", **STEP, "theta": 0.5},
 ]

@@ -17,12 +17,13 @@ from zocosmo.log import read_log  # noqa: E402
 
 SECOND = {"q": 24, "directions": 4, "signs": "orthogonal", "step": "normalised", "rule": "balanced"}
 SECOND |= {"coupling": "G", "wire": "mod4", "correction": 0.125, "eta": 2.0, "mu": 0.05, "beta": 0.0}
+MEAN = {"directions": 4, "signs": "orthogonal", "step": "normalised", "wire": "grid4", "eta": 2.0, "mu": 0.05}
 SPACE = {"problem_subspace": {"size": 64}, "problem_rows": "split", "problem_clip": 0.9}
 RESULT = ("log.parquet", "states.npz", "adapter/adapter_model.safetensors")
 
 
-def learnt(model, out, **more):
-    return tuned(model, out, method=SECOND, rounds=6, **SPACE, **more)
+def learnt(model, out, method=SECOND, **more):
+    return tuned(model, out, method=method, rounds=6, **SPACE, **more)
 
 
 def files(folder):
@@ -52,6 +53,22 @@ def test_a_run_that_ends_between_snapshots_goes_on_to_the_same_bytes(model, stra
     assert files(tmp_path) == files(straight)
 
 
+def test_a_mean_over_a_tree_goes_on_in_the_middle_of_a_walk(model, tmp_path, monkeypatch):
+    """A snapshot has the sums of slopes, x before the walk, and v; 4 of 6 rounds are in the second walk of 3."""
+    method = {"kind": "tree_mean", "q": 64, "hold": 3, **MEAN}
+    learnt(model, tmp_path / "straight", method)
+
+    def die(now):
+        if now.round == 4:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(runs, "SNAPSHOT_EVERY", 0.0)
+    with pytest.raises(ZeroDivisionError):
+        learnt(model, tmp_path / "stopped", method, see=die)
+    learnt(model, tmp_path / "stopped", method, resume=True)
+    assert files(tmp_path / "stopped") == files(tmp_path / "straight")
+
+
 def test_what_is_learnt_is_an_ordinary_adapter(straight):
     loaded = peft.PeftModel.from_pretrained(tiny_model(), straight / "adapter")
     moved = [p for name, p in loaded.named_parameters() if "lora_B" in name]
@@ -79,6 +96,8 @@ def test_processes_are_the_simulator_asked_one_by_one(model, tmp_path):
     methods = [
         {"kind": "edge_local", **SECOND},
         {"kind": "cosmo", **{k: v for k, v in SECOND.items() if k != "coupling"}},
+        {"kind": "tree_mean", "q": 64, **MEAN},
+        {"kind": "tree_mean", "q": 24, "hold": 3, "rule": "balanced", **MEAN},
     ]
     more = {"log_every": 3, "wire": "f32", "dtype": "float32", "methods": methods}
     cases = [case("second", tmp_path, json.dumps({**entries, **more}))]

@@ -14,7 +14,7 @@ from zocosmo.core.signs import draw_sign_vectors
 from zocosmo.core.support import draw_support
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import complete, path, ring, star
-from zocosmo.problems.quadratic import Quadratic
+from zocosmo.problems.quadratic import Quadratic, quadratic
 from zocosmo.problems.rosenbrock import rosenbrock
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.traffic import sum_messages
@@ -53,9 +53,20 @@ def summed(nodes, t, rows, bits):
     return read(0, sums[0])
 
 
-def rounds_by_node(nodes, rounds, *, q, K, hold, bits, rule):
+def of_length(total, v, q, rounds):
+    """−η Σ/√(qK v) for sums of slopes over some rounds, and v with their mean square."""
+    mean = total[0] / rounds * (total[0] / rounds)
+    for one in total[1:]:
+        mean += one / rounds * (one / rounds)
+    mean /= len(total)
+    v = mean if v == 0 else 0.95 * v + 0.05 * mean
+    factor = -ETA * (1 / np.sqrt(q * len(total) * v))
+    return [factor * one for one in total], v
+
+
+def rounds_by_node(nodes, rounds, *, q, K, hold, bits, rule, step="plain"):
     """x of all nodes after each round, from slopes of two sides and independent signs."""
-    draw = {"uniform": draw_support, "balanced": balanced_support}[rule]
+    draw, v = {"uniform": draw_support, "balanced": balanced_support}[rule], 0.0
     for t in range(rounds):
         index = draw(nodes.tape, t // hold, d=nodes.d, q=q).index
         eps = draw_sign_vectors(nodes.tape, t // hold, q=index.size, directions=K, signs="independent")
@@ -66,10 +77,14 @@ def rounds_by_node(nodes, rounds, *, q, K, hold, bits, rule):
             for k, signs in enumerate(vectors):
                 u = np.zeros(nodes.d)
                 u[index] = signs
-                c[i][k] += -ETA * (nodes.d / (index.size * K) * nodes.slope(i, nodes.x[i], u, t))
+                slope = nodes.slope(i, nodes.x[i], u, t)
+                c[i][k] += slope if step == "normalised" else -ETA * (nodes.d / (index.size * K) * slope)
         moves = c
         if (t + 1) % hold == 0:
             moves = [[one / nodes.n for one in summed(nodes, t, c, bits)]] * nodes.n
+        if step == "normalised":
+            moves, scales = zip(*(of_length(row, v, index.size, t % hold + 1) for row in moves), strict=True)
+            v = scales[0] if (t + 1) % hold == 0 else v
         for i in range(nodes.n):
             along = moves[i][0] * vectors[0]
             for one, signs in zip(moves[i][1:], vectors[1:], strict=True):
@@ -80,14 +95,16 @@ def rounds_by_node(nodes, rounds, *, q, K, hold, bits, rule):
 
 
 @pytest.mark.parametrize("graph", [ring(6), star(4), path(3), complete(2)], ids=lambda g: f"{g.name} {g.n}")
+@pytest.mark.parametrize("step", ["plain", "normalised"])
 @pytest.mark.parametrize(
     ("hold", "K", "bits", "rule"), [(1, 1, 3, "uniform"), (3, 3, 2, "balanced"), (2, 4, 8, "uniform")]
 )
-def test_it_is_what_nodes_do_one_by_one_on_a_grid(graph, hold, K, bits, rule):
-    method = small("tree_mean", eta=ETA, mu=MU, q=3, directions=K, hold=hold, rule=rule, wire=f"grid{bits}")
+def test_it_is_what_nodes_do_one_by_one_on_a_grid(graph, hold, K, bits, rule, step):
+    options = {"directions": K, "hold": hold, "rule": rule, "wire": f"grid{bits}", "step_rule": step}
+    method = small("tree_mean", eta=ETA, mu=MU, q=3, **options)
     nodes = Nodes(graph, 7)
     simulation = Simulation([Run(method, graph, nodes.problem, SEED)])
-    for expected in rounds_by_node(nodes, 9, q=3, K=K, hold=hold, bits=bits, rule=rule):
+    for expected in rounds_by_node(nodes, 9, q=3, K=K, hold=hold, bits=bits, rule=rule, step=step):
         simulation.round()
         assert_array_equal(simulation.states()[0], expected)
 
@@ -118,6 +135,42 @@ def test_as_many_orthogonal_directions_as_coordinates_give_the_mean_of_what_node
         simulation.round()
     expected = x - 0.25 * (8 / 4) * 2 * b.mean(axis=0)
     assert (simulation.states()[0] == expected).all()
+
+
+def lengths(graph, factor=1.0, rounds=6, **options):
+    """How far the average moves in each of some rounds, on losses times a factor, and the last states."""
+    method = small("tree_mean", mu=2.0**-8, q=4, directions=4, step_rule="normalised", **options, **ALL_OF_IT)
+    losses = quadratic(graph.n, 1, d=8, omega=0.3, zeta=2.0)
+    problem = Quadratic(factor * losses.half, factor * losses.b, 0.0, None)
+    simulation = Simulation([Run(method, graph, problem, 1)])
+    at, moved = [simulation.states()[0].mean(axis=0)], []
+    for _ in range(rounds):
+        simulation.round()
+        at.append(simulation.states()[0].mean(axis=0))
+        moved.append(np.sqrt(((at[-1] - at[-2]) ** 2).sum()))
+    return np.array(moved), simulation.states()
+
+
+@pytest.mark.parametrize("graph", [complete(2), ring(6), star(16)], ids=lambda g: f"{g.name} {g.n}")
+def test_eta_is_the_length_of_the_first_move_however_many_nodes_there_are(graph):
+    """v is then the mean of the squared mean slopes themselves. 10⁻¹² is a few thousand roundings."""
+    moved, _ = lengths(graph, eta=0.25)
+    assert moved[0] == pytest.approx(0.25, rel=1e-12)
+    assert 0.02 < moved[1:].min() <= moved[1:].max() < 2.5
+
+
+@pytest.mark.parametrize("more", [{"wire": "grid3"}, {"wire": "f64", "hold": 3}], ids=str)
+def test_normalised_steps_do_not_depend_on_the_size_of_the_loss(more):
+    """A power of two changes no bit of a loss but the exponent, nor of a message but the head."""
+    one, other = (lengths(ring(6), factor, eta=0.25, **more)[1] for factor in (1.0, 2.0**-20))
+    assert (one == other).all()
+
+
+def test_a_scale_of_its_own_is_refused_as_all_know_the_common_one():
+    with pytest.raises(
+        InputError, match="step 'normalised_local' is not known; choose from plain, normalised"
+    ):
+        small("tree_mean", step_rule="normalised_local")
 
 
 def test_a_node_alone_walks_and_sends_nothing():

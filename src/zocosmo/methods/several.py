@@ -155,8 +155,7 @@ class Scaled(Several):
         """ĝ on the support, in units of a step."""
         if v is None:
             return estimate_all(draw.u, draw.more, slopes)
-        size = draw.u.q * slopes.shape[-1]
-        factor = np.where(v > 0, 1 / np.sqrt(size * np.where(v > 0, v, 1.0)), 0.0)
+        factor = per_length(v, draw.u.q * slopes.shape[-1])
         g: Values = along(draw.u, draw.more, slopes) * factor.astype(slopes.dtype)
         return g
 
@@ -164,6 +163,11 @@ class Scaled(Several):
         """A state of these parts."""
         plain = v is None and c is None and before is None
         return State(x, m) if plain else SeveralState(x, m, v, c, before)
+
+
+def per_length(v: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """1/√(qK v), which makes Σ_k s_k ε_k about 1 long; 0 where v is 0. `size` is qK."""
+    return np.where(v > 0, 1 / np.sqrt(size * np.where(v > 0, v, 1.0)), 0.0)
 
 
 def running_mean(v: NDArray[np.float64], slopes: Values) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from test_torch import Sphere, bits, network, sphere, train
 from zocosmo.errors import InputError, OracleError
 from zocosmo.graphs.graph import Graph
 from zocosmo.methods import Cosmo as Method
+from zocosmo.methods import TreeMean
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.torch import Cosmo
 
@@ -37,6 +38,19 @@ def test_one_node_is_the_simulator_bit_for_bit(given, dtype, momentum):
         optimizer.step(lambda: Sphere()(p.detach().numpy().reshape(-1), 0))
     assert p.detach().numpy().tobytes() == simulation.states()[0, 0].tobytes()
     assert optimizer.queries == simulation.queries[0]
+
+
+@pytest.mark.parametrize("step", ["plain", "normalised"])
+def test_one_node_over_a_tree_is_the_simulator_bit_for_bit(step):
+    method = TreeMean(eta=0.01, mu=1e-2, q=5, directions=3, step_rule=step)
+    simulation = Simulation([Run(method, Graph(1, ()), Sphere(), 7)])
+    p = nn.Parameter(torch.tensor(Sphere.x0.reshape(3, 4), dtype=torch.float64))
+    optimizer = Cosmo([p], lr=0.01, mu=1e-2, q=5, seed=7, directions=3, step=step, tree=True)
+    for _ in range(30):
+        simulation.round()
+        optimizer.step(lambda: Sphere()(p.detach().numpy().reshape(-1), 0))
+    assert p.detach().numpy().tobytes() == simulation.states()[0, 0].tobytes()
+    assert optimizer.ledger.counts.sum() == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
@@ -80,7 +94,9 @@ def test_the_scale_of_normalised_steps_is_saved():
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize(("mine", "theirs"), [({"directions": 2}, {}), ({}, {"sides": 1})])
+@pytest.mark.parametrize(
+    ("mine", "theirs"), [({"directions": 2}, {}), ({}, {"sides": 1}), ({"tree": True}, {})]
+)
 def test_a_state_of_other_directions_or_sides_is_refused(mine, theirs):
     p, given = nn.Parameter(torch.zeros(8)), {"lr": 0.1, "q": 4, "seed": 0}
     kept = Cosmo([p], **given, **theirs).state_dict()
@@ -95,6 +111,13 @@ def test_a_state_of_other_directions_or_sides_is_refused(mine, theirs):
         ({"sides": 3}, "sides must be between 1 and 2, got 3"),
         ({"signs": "dense"}, "signs 'dense' is not known"),
         ({"step": "long"}, "step 'long' is not known"),
+        ({"tree": True, "step": "normalised_local"}, "step 'normalised_local' is not known"),
+        ({"tree": True, "momentum": 0.5}, "a mean over a tree has neither momentum nor corrections"),
+        ({"tree": True, "correction": 0.1}, "a mean over a tree has neither momentum nor corrections"),
+        (
+            {"tree": True, "schedule": "auto"},
+            "schedule 'auto' pairs nodes, and a mean over a tree has no pairs",
+        ),
     ],
 )
 def test_bad_options_are_refused(given, says):

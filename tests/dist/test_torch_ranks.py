@@ -9,10 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dist.torch_driver import COARSE, DTYPES, ROUNDS, SCHEDULES, SECOND, SEVERAL, SPACE, STEP, N, losses
+from dist.torch_driver import (
+    COARSE,
+    DTYPES,
+    GRID,
+    MEAN,
+    ROUNDS,
+    SCHEDULES,
+    SECOND,
+    SEVERAL,
+    SPACE,
+    STEP,
+    N,
+    losses,
+)
 from zocosmo.core import FRAME_BITS
 from zocosmo.graphs.graph import ring, star
-from zocosmo.methods import Cosmo, EdgeLocal
+from zocosmo.methods import Cosmo, EdgeLocal, TreeMean
 from zocosmo.problems.subspace import in_subspace
 from zocosmo.sim.engine import Run, Simulation
 
@@ -33,16 +46,20 @@ def found(tmp_path_factory):
     return [json.loads((folder / f"found.{rank}").read_text(encoding="utf-8")) for rank in range(N)]
 
 
-def simulated(graph, schedule, dtype, wire, beta=0.0, space=None, **more):
+def simulated(graph, schedule, dtype, wire, beta=0.0, space=None, tree=False, **more):
     """The states that the simulator ends with, in hex, and the bits that each node sent."""
-    given = {"eta": STEP["lr"], "mu": STEP["mu"], "q": STEP["q"], "beta": beta, **more}
-    method = Cosmo(**given) if schedule is None else EdgeLocal(coupling="I", **given)
+    given = {"eta": STEP["lr"], "mu": STEP["mu"], "q": STEP["q"], **more}
+    if tree:
+        method = TreeMean(**given)
+    else:
+        given["beta"] = beta
+        method = Cosmo(**given) if schedule is None else EdgeLocal(coupling="I", **given)
     problem = losses() if space is None else in_subspace(losses(), space, STEP["seed"])
     run = Run(method, graph, problem, STEP["seed"], schedule or "auto")
     simulation = Simulation([run], dtype=dtype, wire=wire)
     for _ in range(ROUNDS):
         simulation.round()
-    sent = simulation.channel.ledger("values")
+    sent = simulation.channel.ledger(method.codec)
     return [(x.tobytes().hex(), sent.sent_by(i).total) for i, x in enumerate(simulation.states()[0])]
 
 
@@ -65,6 +82,14 @@ def test_four_processes_in_a_subspace_over_four_bits_are_the_simulator(found, sc
     """In one go, and with a state that was saved and loaded: what ends of links remember is part of it."""
     second = {"step_rule": "normalised", "space": SPACE, **SECOND}
     assert ended(found, case, str(schedule)) == simulated(ring(N), schedule, "float64", COARSE, **second)
+
+
+@pytest.mark.parametrize("case", ["tree", "tree halves"])
+def test_four_processes_that_take_the_mean_over_a_tree_are_the_simulator_and_alike(found, case):
+    mean = {"step_rule": "normalised", "space": SPACE, "tree": True, **MEAN}
+    expected = simulated(ring(N), None, "float64", GRID, **mean)
+    assert ended(found, case) == expected
+    assert len({x for x, _ in expected}) == 1
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -20,7 +20,8 @@ STEP = {"lr": 0.015625, "mu": 0.0009765625, "q": 5, "seed": 7}
 SCHEDULES = (None, "auto")
 SEVERAL = {"directions": 8, "signs": "orthogonal", "sides": 1}
 SECOND = {"directions": 4, "signs": "orthogonal", "rule": "balanced", "correction": 0.125}  # in a subspace
-SPACE, COARSE = 7, "mod4"
+MEAN = {"directions": 4, "signs": "orthogonal"}  # over a tree, in the subspace
+SPACE, COARSE, GRID = 7, "mod4", "grid3"
 DTYPES = ("float32", "float16", "bfloat16")
 RANK = int(os.environ.get("RANK", 0))
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -95,6 +96,11 @@ def second():
     return {"subspace": SPACE, "step": "normalised", **SECOND}
 
 
+def mean():
+    """The mean over a tree, in a subspace, with steps of a set length."""
+    return {"subspace": SPACE, "step": "normalised", "tree": True, **MEAN}
+
+
 def line_of(**given):
     """The line that an optimizer of these arguments is refused with."""
     try:
@@ -136,6 +142,8 @@ def main():
             str(s): follow(ring(N), s, torch.float64, "f64", step="normalised", **SEVERAL) for s in SCHEDULES
         },
         "second": {str(s): follow(ring(N), s, torch.float64, COARSE, **second()) for s in SCHEDULES},
+        "tree": follow(ring(N), None, torch.float64, GRID, **mean()),
+        "tree halves": interrupted(None, momentum=0.0, wire=GRID, **mean()),
         "idle": follow(star(N), "auto", torch.float64, "f64"),
         "sealed": follow(ring(N), "auto", torch.float64, "f64", key=b"k" * 32),
         "interrupted": {str(s): interrupted(s) for s in SCHEDULES},

@@ -38,6 +38,8 @@ from zocosmo.llm import CosmoConfig  # noqa: E402
         ({"schedule": "often"}, "schedule 'often' is not known"),
         ({"coupling": "X"}, "coupling 'X' is not known"),
         ({"coupling": "G"}, "coupling 'G' needs pairs; give a schedule"),
+        ({"tree": True, "schedule": "auto"}, "schedule 'auto' pairs nodes, and a tree has no pairs"),
+        ({"tree": True}, "a mean over a tree has no momentum, got 0.9; set momentum to 0"),
         ({"wire": "f8"}, "wire 'f8' is not known"),
         ({"subspace": 0}, "subspace must be 1 or more, got 0"),
         ({"directions": 0}, "directions must be 1 or more, got 0"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zocosmo.core.ledger import Ledger
 from zocosmo.core.manifest import Scalar
 from zocosmo.core.message import CODECS
+from zocosmo.core.price import WRITTEN
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wires import check_wire
@@ -74,7 +75,8 @@ class Peer:
             raise InputError("a peer needs the seed of all peers; pass it, or share_seed=True at all of them")
         if not isinstance(graph, Graph):
             raise InputError(f"graph must be a Graph, such as GRAPHS['ring'](4); got {graph!r}")
-        check_known("codec", codec, CODECS)
+        if codec not in WRITTEN:
+            check_known("codec", codec, CODECS)
         check_known("dtype", dtype, ("float32", "float64"))
         check_wire(wire, dtype)
         check_backend(backend)

@@ -94,6 +94,7 @@ class CosmoConfig(TrainingArguments):
     step: str = _option("plain", "normalised: learning_rate is the length of a step.")
     rule: str = _option("uniform", "Supports: uniform or balanced.")
     correction: float = _option(0.0, "Share of what mixing changed that later steps make up for, 0 to 1.")
+    tree: bool = _option(False, "Nodes step by the mean of their slopes, over a spanning tree.")
     key_file: str | None = _option(None, "File with the key that seals messages; see zocosmo.dist.seal.")
     deadline: float = _option(1800.0, "Seconds to wait for a peer, its evaluations and saves included.")
     listen: str | None = _option(None, "Address of this machine, if processes run on several.")
@@ -182,6 +183,12 @@ class CosmoConfig(TrainingArguments):
         check_known("schedule", self.schedule or "auto", ("auto", *SCHEDULES))
         check_known("coupling", self.coupling, COUPLINGS)
         check_known("wire", self.wire, WIRES)
+        if self.tree and self.schedule is not None:
+            raise InputError(
+                f"schedule {self.schedule!r} pairs nodes, and a tree has no pairs; leave one out"
+            )
+        if self.tree and self.momentum:
+            raise InputError(f"a mean over a tree has no momentum, got {self.momentum}; set momentum to 0")
         if self.schedule is None and self.coupling != "I":
             raise InputError(f"coupling {self.coupling!r} needs pairs; give a schedule, or leave it out")
         Deadline(self.deadline)

@@ -29,7 +29,16 @@ UNLIKE = (  # ways in which a rank differs from rank 0
 )
 
 
-SECOND = ("subspace", "directions", "signs", "rows", "step", "rule", "correction")  # as Cosmo calls them
+SECOND = (
+    "subspace",
+    "directions",
+    "signs",
+    "rows",
+    "step",
+    "rule",
+    "correction",
+    "tree",
+)  # as Cosmo calls them
 
 
 class TrainerCosmo(Cosmo):

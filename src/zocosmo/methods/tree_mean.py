@@ -19,9 +19,9 @@ from zocosmo.traffic import distances
 
 
 class TreeMeanState(NamedTuple):
-    x: Values  # (…, n, d) states x_i, alike after an exchange
+    x: Any  # (…, n, d) states x_i, alike after an exchange
     c: Values | None = None  # (…, n, K) moves along the directions since then; None if each round has one
-    before: Values | None = None  # (…, n, d) x at the last exchange; None if each round has one
+    before: Any = None  # (…, n, d) x at the last exchange; None if each round has one
     v: Values | None = None  # (…, n, 1) running mean of squared mean slopes, alike; None if steps are plain
 
 

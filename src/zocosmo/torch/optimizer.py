@@ -1,7 +1,7 @@
 """Cosmo: an optimizer for torch that needs no gradients.
 
-It runs `methods.Cosmo` or `methods.EdgeLocal` as the simulator does, on the parameters of a network, of which
-it reads and writes q entries at a time.
+It runs `methods.Cosmo`, `methods.EdgeLocal` or `methods.TreeMean` as the simulator does, on the parameters of
+a network, of which it reads and writes q entries at a time.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from zocosmo.dist.peer import Peer
 from zocosmo.dist.rendezvous import is_launched, join
 from zocosmo.errors import InputError, check_known
 from zocosmo.graphs.graph import Graph
-from zocosmo.methods import cosmo, edge_local
+from zocosmo.methods import cosmo, edge_local, tree_mean
 from zocosmo.methods.base import RULES, World, check_number
 from zocosmo.methods.several import Several
 from zocosmo.rounds.draws import DrawAhead
@@ -37,12 +37,13 @@ from zocosmo.torch.space import LiftedParameters
 
 SHARED = ("lr", "mu", "momentum")  # options that must be equal in all parameter groups
 DEFAULTS = {"directions": 1, "signs": "independent", "sides": 2, "step_rule": "plain", "correction": 0.0}
-NOT_GIVEN = {"subspace": None, "rows": None}
+NOT_GIVEN = {"subspace": None, "rows": None, "tree": False}
 LARGE = 2**26  # parameters above which only visited ones have momentum
 
 _sessions = itertools.count()  # numbers the sessions of this process: each has its own keys in the store
 
 Values = NDArray[Any]
+OurMethod = cosmo.Cosmo | edge_local.EdgeLocal | tree_mean.TreeMean
 
 
 class Cosmo(torch.optim.Optimizer):
@@ -66,7 +67,9 @@ class Cosmo(torch.optim.Optimizer):
     or 2: 2K losses a round, or K + 1. With `step` normalised, lr is about the length of a step. With `rows`
     split, closure(k, K) is the loss on block k of K of the batch, and each direction has its own block.
     `correction` is γ of `methods.Corrected`. In a `subspace` of m dimensions the parameters are x0 + P z, x0
-    their first values and P public, and z is what moves: q and a message are counted in it.
+    their first values and P public, and z is what moves: q and a message are counted in it. With `tree` all
+    nodes step by the mean of their slopes, summed over a spanning tree: weights that start alike stay alike,
+    and a message has one number for each direction.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Cosmo(torch.optim.Optimizer):
         rows: str | None = None,
         correction: float = 0.0,
         subspace: int | None = None,
+        tree: bool = False,
         sparse: bool | None = None,
         wire: str = "f32",
         key: bytes | None = None,
@@ -113,18 +117,19 @@ class Cosmo(torch.optim.Optimizer):
         self.lifted = None if subspace is None else LiftedParameters(Parameters(tensors), subspace, seed)
         self.schedule, self.coupling, self.rule, self.wire = schedule, coupling, rule, wire
         self._several = {"directions": directions, "signs": signs, "sides": sides, "step_rule": step}
-        self._several["correction"] = correction
+        self._several["correction"], self.tree = correction, tree
         self._v = np.zeros((1, 1, 1))  # running mean of squared slopes, of normalised steps
-        self.graph, self.queries = checked_graph(graph, schedule, coupling), 0
+        self.graph, self.queries = checked_graph(graph, schedule, coupling, tree=tree), 0
         self._beside: dict[str, Any] = {}  # momentum and corrections, once a round has needed them
-        self._of: tuple[tuple[float, ...], cosmo.Cosmo | edge_local.EdgeLocal] | None = None
+        self._of: tuple[tuple[float, ...], OurMethod] | None = None
         self._commitment = Tape(seed).commitment()
         method = self._method()
         method.check(World(self.graph, self.size, schedule or "auto"))
+        self._codec = method.codec
         self.peer: Peer | None = None
         self.channel: Channel
         if self.graph.n > 1:
-            about = {"method": method.kind, "lr": method.eta, "mu": method.mu, "momentum": method.beta}
+            about = {"method": method.kind, "lr": method.eta, "mu": method.mu, "momentum": self._momentum}
             about |= {
                 "rule": rule,
                 "coupling": coupling,
@@ -134,13 +139,14 @@ class Cosmo(torch.optim.Optimizer):
             }
             session: dict[str, Any] = {"seed": seed, "key": key, "deadline": deadline, "backend": backend}
             session |= {"d": self.size, "q": self.q, "wire": wire, "dtype": str(self.x.dtype)}
-            session |= {"graph": self.graph, "schedule": schedule or "auto", "about": about}
+            session |= {"graph": self.graph, "schedule": schedule or "auto", "codec": self._codec}
+            session["about"] = about
             job = join(listen=listen).part(f"optimizer/{next(_sessions)}")
             self.peer = Peer(job=job, **session).__enter__()
             self.channel = self.peer.channel
         else:
             alone: dict[str, Any] = {"d": self.size, "wire": wire, "dtype": self.x.dtype, "tape": Tape(seed)}
-            self.channel = MemoryChannel([self.graph], codecs=["values"], **alone)
+            self.channel = MemoryChannel([self.graph], codecs=[self._codec], **alone)
         self.node = self.peer.node if self.peer else 0
         world = World(self.graph, self.size, schedule or "auto", np.array([self.node]))
         at_once = 1 if self.sparse else None  # a forward of a large model takes longer than a draw
@@ -159,10 +165,7 @@ class Cosmo(torch.optim.Optimizer):
             raise InputError(f"this optimizer was closed after {self.t} rounds; make a new one")
         method = self._method()
         self._rounds.use(method)
-        m = self._kept("momentum") if method.beta else None
-        c = self._kept("correction") if method.is_corrected else None
-        x = self.x if self.lifted is None else self.lifted
-        self._rounds.state = method.state_of(x, m, self._v if method.is_scaled else None, c)
+        self._rounds.state = self._state(method)
         lifting = None if self.lifted is None else self.lifted.lifting
         where: dict[str, Any] = {"node": self.node, "t": self.t, "devices": self.x.devices}
         losses = Losses(closure, lifting=lifting, split=self.rows == "split", **where)
@@ -187,7 +190,7 @@ class Cosmo(torch.optim.Optimizer):
     @property
     def ledger(self) -> Ledger:
         """Bits that this node sent, by link."""
-        return self.channel.ledger("values")
+        return self.channel.ledger(self._codec)
 
     def state_dict(self) -> dict[str, Any]:
         """What an exact continuation needs besides the parameters, and the session it belongs to."""
@@ -253,7 +256,20 @@ class Cosmo(torch.optim.Optimizer):
             self.peer.__exit__(kind, error, trace)  # reports the error to the others
         self.close()
 
-    def _method(self) -> cosmo.Cosmo | edge_local.EdgeLocal:
+    def _state(self, method: OurMethod) -> Any:
+        """What the method keeps of this node."""
+        x = self.x if self.lifted is None else self.lifted
+        v = self._v if method.is_scaled else None
+        if isinstance(method, tree_mean.TreeMean):
+            return tree_mean.TreeMeanState(x, v=v)
+        m = self._kept("momentum") if method.beta else None
+        return method.state_of(x, m, v, self._kept("correction") if method.is_corrected else None)
+
+    @property
+    def _momentum(self) -> float:
+        return float(self.param_groups[0]["momentum"])
+
+    def _method(self) -> OurMethod:
         """The method with the current numbers of the parameter groups."""
         for name in SHARED:
             if len(found := {float(group[name]) for group in self.param_groups}) != 1:
@@ -263,14 +279,17 @@ class Cosmo(torch.optim.Optimizer):
             self._of = now, self._with(lr, mu, momentum)
         return self._of[1]
 
-    def _with(self, lr: float, mu: float, momentum: float) -> cosmo.Cosmo | edge_local.EdgeLocal:
+    def _with(self, lr: float, mu: float, momentum: float) -> OurMethod:
         check_number("lr", lr, 0)
         check_number("momentum", momentum, 0, 1, open_above=True)
-        given: dict[str, Any] = {"eta": lr, "mu": mu, "beta": momentum, "q": self.q, "rule": self.rule}
-        given |= self._several
+        given: dict[str, Any] = {"eta": lr, "mu": mu, "q": self.q, "rule": self.rule, **self._several}
+        if self.tree:
+            if momentum or given.pop("correction"):
+                raise InputError("a mean over a tree has neither momentum nor corrections; set both to 0")
+            return tree_mean.TreeMean(**given)
         if self.schedule is None:
-            return cosmo.Cosmo(**given)
-        return edge_local.EdgeLocal(coupling=self.coupling, **given)  # type: ignore[arg-type]
+            return cosmo.Cosmo(beta=momentum, **given)
+        return edge_local.EdgeLocal(coupling=self.coupling, beta=momentum, **given)  # type: ignore[arg-type]
 
     def _kept(self, name: str) -> Any:
         """Momentum or corrections of all parameters, or of visited ones, in the type of the values; in a
@@ -328,14 +347,14 @@ class Cosmo(torch.optim.Optimizer):
         }
 
     def _given(self) -> dict[str, Any]:
-        """Subspace and rows, where they are given."""
-        return {name: vars(self)[name] for name in NOT_GIVEN if vars(self)[name] is not None}
+        """Subspace, rows and tree, where they are given."""
+        return {name: vars(self)[name] for name, usual in NOT_GIVEN.items() if vars(self)[name] != usual}
 
     @staticmethod
     def _stated(method: Several) -> dict[str, Any]:
         """Directions, signs, sides, step and correction, where they are not the defaults."""
-        stated = [name for name in DEFAULTS if name not in method.unstated]
-        return {name: method.settings[name] for name in stated}
+        settings = method.settings
+        return {name: settings[name] for name in DEFAULTS if name in settings and name not in method.unstated}
 
     def _shapes(self) -> str:
         """A hash of the shapes of all parameters: equal d does not imply equal coordinates."""
@@ -343,7 +362,7 @@ class Cosmo(torch.optim.Optimizer):
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def checked_graph(graph: Graph | None, schedule: str | None, coupling: str) -> Graph:
+def checked_graph(graph: Graph | None, schedule: str | None, coupling: str, *, tree: bool = False) -> Graph:
     """The graph, one node by default, with as many nodes as processes were launched."""
     world = int(os.environ["WORLD_SIZE"]) if is_launched() else 1
     if graph is None and world > 1:
@@ -354,6 +373,10 @@ def checked_graph(graph: Graph | None, schedule: str | None, coupling: str) -> G
     if graph.n != world:
         raise InputError(
             f"a graph of {graph.n} nodes needs as many processes, got {world}; launch one per node"
+        )
+    if schedule is not None and tree:
+        raise InputError(
+            f"schedule {schedule!r} pairs nodes, and a mean over a tree has no pairs; leave one out"
         )
     if schedule is not None and graph.n == 1:
         raise InputError(f"schedule {schedule!r} pairs nodes, and there is only one; leave it out")

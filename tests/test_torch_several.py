@@ -112,6 +112,7 @@ def test_a_state_of_other_directions_or_sides_is_refused(mine, theirs):
         ({"signs": "dense"}, "signs 'dense' is not known"),
         ({"step": "long"}, "step 'long' is not known"),
         ({"tree": True, "step": "normalised_local"}, "step 'normalised_local' is not known"),
+        ({"tree": True, "wire": "mod4"}, "tree_mean cannot use wire mod4"),
         ({"tree": True, "momentum": 0.5}, "a mean over a tree has neither momentum nor corrections"),
         ({"tree": True, "correction": 0.1}, "a mean over a tree has neither momentum nor corrections"),
         (

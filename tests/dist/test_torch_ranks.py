@@ -145,12 +145,21 @@ def test_a_process_group_of_the_users_is_not_disturbed(found):
         ("world", "InputError: a graph of 5 nodes needs as many processes, got 4"),
         ("graph", "InputError: 4 processes were launched and no graph was given"),
         ("seeds", "ManifestMismatch: seed_commitment: rank 0 has"),
+        ("weights", "InputError: rank 3 and rank 0 start from different weights; load the same ones"),
         ("rates", "ManifestMismatch: parameters.about.lr: rank 0 has 0.1, rank 3 0.2"),
     ],
 )
 def test_mistakes_end_every_process_with_the_same_line(found, case, line):
     assert len({each[case] for each in found}) == 1
     assert found[0][case].startswith(line)
+
+
+def test_a_loop_of_the_users_sums_over_the_tree_and_does_not_mix(found):
+    """Each of the three links of the tree carries three numbers up and three down."""
+    cases = [each["summed"] for each in found]
+    assert [case["total"] for case in cases] == [[6.0, 10.0, 14.0]] * N
+    assert sum(case["bits"] for case in cases) == 3 * 2 * 3 * 64
+    assert all("codec 'scalars' is for sum, the others are for mix" in case["line"] for case in cases)
 
 
 def test_a_node_whose_loss_is_no_number_is_named_by_all(found):

@@ -8,8 +8,10 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from zocosmo.dist import Peer
 from zocosmo.errors import ZocosmoError
 from zocosmo.graphs.graph import ring, star
 from zocosmo.problems.quadratic import quadratic
@@ -110,6 +112,27 @@ def line_of(**given):
     return ""
 
 
+def summed():
+    """A sum over a tree in a loop of the user's, its bits, and the line that a mix is refused with."""
+    row = np.arange(3.0) + RANK
+    with Peer(graph=ring(N), seed=7, dtype="float64", wire="f64", codec="scalars") as peer:
+        total = peer.sum(0, row)
+        try:
+            peer.mix(1, row)
+        except ZocosmoError as error:
+            return {"total": total.tolist(), "bits": peer.ledger.sent_by(RANK).values, "line": str(error)}
+
+
+def line_of_weights():
+    """What each process ends with when the weights of node 3 start apart, over a tree."""
+    p = torch.full((6,), float(RANK // 3))
+    try:
+        with Cosmo([p], lr=0.1, q=2, seed=1, graph=ring(N), tree=True) as optimizer:
+            optimizer.step(lambda: p.sum())
+    except ZocosmoError as error:
+        return f"{type(error).__name__}: {error}"
+
+
 def line_of_the_lost():
     """What each process ends with when the loss of node 2 is no number in round 3."""
     p = torch.zeros(6)
@@ -144,6 +167,8 @@ def main():
         "second": {str(s): follow(ring(N), s, torch.float64, COARSE, **second()) for s in SCHEDULES},
         "tree": follow(ring(N), None, torch.float64, GRID, **mean()),
         "tree halves": interrupted(None, momentum=0.0, wire=GRID, **mean()),
+        "weights": line_of_weights(),
+        "summed": summed(),
         "idle": follow(star(N), "auto", torch.float64, "f64"),
         "sealed": follow(ring(N), "auto", torch.float64, "f64", key=b"k" * 32),
         "interrupted": {str(s): interrupted(s) for s in SCHEDULES},

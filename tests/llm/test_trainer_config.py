@@ -12,6 +12,8 @@ from llm.trainer_driver import QUIET, config  # noqa: E402
 from zocosmo.errors import InputError  # noqa: E402
 from zocosmo.llm import CosmoConfig  # noqa: E402
 
+TREE = {"tree": True, "momentum": 0.0}
+
 
 @pytest.mark.parametrize(
     ("given", "line"),
@@ -40,6 +42,9 @@ from zocosmo.llm import CosmoConfig  # noqa: E402
         ({"coupling": "G"}, "coupling 'G' needs pairs; give a schedule"),
         ({"tree": True, "schedule": "auto"}, "schedule 'auto' pairs nodes, and a tree has no pairs"),
         ({"tree": True}, "a mean over a tree has no momentum, got 0.9; set momentum to 0"),
+        ({**TREE, "correction": 0.1}, "a mean over a tree has no correction, got 0.1; set correction to 0"),
+        ({**TREE, "step": "normalised_local"}, "all know the scale of a step; set step to normalised"),
+        ({**TREE, "wire": "mod4"}, "a mean over a tree cannot use wire mod4; use f32, or grid3"),
         ({"wire": "f8"}, "wire 'f8' is not known"),
         ({"subspace": 0}, "subspace must be 1 or more, got 0"),
         ({"directions": 0}, "directions must be 1 or more, got 0"),

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from zocosmo.core.ledger import Ledger
 from zocosmo.core.manifest import Scalar
 from zocosmo.core.message import CODECS
-from zocosmo.core.price import WRITTEN
 from zocosmo.core.support import MAX_D, Support
 from zocosmo.core.tape import Seed, Tape
 from zocosmo.core.wires import check_wire
@@ -31,6 +30,8 @@ from zocosmo.methods.base import World
 
 Values = NDArray[Any]
 Row = Values | torch.Tensor
+
+SUMS = "scalars"  # the codec of sums, which are written anew on every link
 
 _count = itertools.count()  # numbers the peers of this process: each has its own keys in the store
 
@@ -75,8 +76,7 @@ class Peer:
             raise InputError("a peer needs the seed of all peers; pass it, or share_seed=True at all of them")
         if not isinstance(graph, Graph):
             raise InputError(f"graph must be a Graph, such as GRAPHS['ring'](4); got {graph!r}")
-        if codec not in WRITTEN:
-            check_known("codec", codec, CODECS)
+        check_known("codec", codec, (*CODECS, SUMS))
         check_known("dtype", dtype, ("float32", "float64"))
         check_wire(wire, dtype)
         check_backend(backend)
@@ -137,14 +137,22 @@ class Peer:
 
     def mix(self, t: int, values: Row, support: Support | None = None) -> Any:
         """Σ_j w_ij values_j over this node and its neighbours, with Metropolis weights."""
+        self._check_codec(sums=False)
         self.begin(t)
         return _back(self.channel.mix(self._row(values), support)[0], values)
 
     def mix_pair(self, t: int, values: Row, support: Support | None = None) -> Any:
         """The average with this round's partner; unchanged values in a round without one."""
+        self._check_codec(sums=False)
         self.begin(t)
         partners = np.array([self.partner(t)])
         return _back(self.channel.mix_pairs(self._row(values), partners, support)[0], values)
+
+    def sum(self, t: int, values: Row) -> Any:
+        """Σ_j values_j over all nodes, along a spanning tree, to the same bits at each; codec "scalars"."""
+        self._check_codec(sums=True)
+        self.begin(t)
+        return _back(self.channel.sum_values(self._row(values)[None])[0, 0], values)
 
     def partner(self, t: int) -> int:
         """The node that the schedule pairs with this one in round t; this node itself if it is idle."""
@@ -164,6 +172,13 @@ class Peer:
             self._links.deadline.observe(now - self._began)
         self._began = now
         self.channel.begin(t)
+
+    def _check_codec(self, *, sums: bool) -> None:
+        if sums != (self.codec == SUMS):
+            raise InputError(
+                f"a peer of codec {self.codec!r} cannot do this: codec {SUMS!r} is for sum, the others are "
+                "for mix and mix_pair; create the peer with the right one"
+            )
 
     def _row(self, values: Row) -> Values:
         row = np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values)

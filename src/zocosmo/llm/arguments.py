@@ -183,12 +183,8 @@ class CosmoConfig(TrainingArguments):
         check_known("schedule", self.schedule or "auto", ("auto", *SCHEDULES))
         check_known("coupling", self.coupling, COUPLINGS)
         check_known("wire", self.wire, WIRES)
-        if self.tree and self.schedule is not None:
-            raise InputError(
-                f"schedule {self.schedule!r} pairs nodes, and a tree has no pairs; leave one out"
-            )
-        if self.tree and self.momentum:
-            raise InputError(f"a mean over a tree has no momentum, got {self.momentum}; set momentum to 0")
+        if self.tree:
+            self._check_tree()
         if self.schedule is None and self.coupling != "I":
             raise InputError(f"coupling {self.coupling!r} needs pairs; give a schedule, or leave it out")
         Deadline(self.deadline)
@@ -199,6 +195,20 @@ class CosmoConfig(TrainingArguments):
         graph = self.build_graph()
         if graph is not None and self.schedule is not None:
             _ = World(graph, 1, self.schedule).schedule
+
+    def _check_tree(self) -> None:
+        """What a mean over a tree has no use for."""
+        if self.schedule is not None:
+            raise InputError(
+                f"schedule {self.schedule!r} pairs nodes, and a tree has no pairs; leave one out"
+            )
+        for name in ("momentum", "correction"):
+            if given := getattr(self, name):
+                raise InputError(f"a mean over a tree has no {name}, got {given}; set {name} to 0")
+        if self.step == "normalised_local":
+            raise InputError("over a tree all know the scale of a step; set step to normalised")
+        if WIRES[self.wire].linked:
+            raise InputError(f"a mean over a tree cannot use wire {self.wire}; use f32, or grid3 … grid8")
 
     def _take_one_device(self) -> None:
         """Give each process of a machine one GPU in turn; Trainer would use all of them in each."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import hashlib
 import itertools
 import json
 import math
@@ -20,25 +19,19 @@ from zocosmo.llm.arguments import CosmoConfig, alone
 from zocosmo.llm.sampling import blocks
 from zocosmo.llm.select import suggest_q
 from zocosmo.torch import Cosmo
+from zocosmo.torch.coordinates import UNLIKE, fingerprint
 
-BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-UNLIKE = (  # ways in which a rank differs from rank 0
+DIFFERENT = (  # ways in which a rank differs from rank 0
     "resumes from round {}, rank 0 from {}; resume all ranks from checkpoints of one round",
     "would run {} rounds, rank 0 {}; give all ranks the same max_steps",
-    "and rank 0 start from different weights; load the same ones, or call set_seed before creating the model",
+    UNLIKE,
 )
 
 
-SECOND = (
-    "subspace",
-    "directions",
-    "signs",
-    "rows",
-    "step",
-    "rule",
-    "correction",
-    "tree",
-)  # as Cosmo calls them
+SECOND = (  # as Cosmo calls them
+    *("subspace", "directions", "signs", "rows"),
+    *("step", "rule", "correction", "tree"),
+)
 
 
 class TrainerCosmo(Cosmo):
@@ -72,7 +65,7 @@ class CosmoCallback(TrainerCallback):
         published = self.optimizer.peer.job.publish(f"train/{next(self._starts)}", mine.encode())
         first, *others = [json.loads(each) for each in published]
         for rank, other in enumerate(others, 1):
-            for text, mine, theirs in zip(UNLIKE, first, other, strict=True):
+            for text, mine, theirs in zip(DIFFERENT, first, other, strict=True):
                 if mine != theirs:
                     raise InputError(f"rank {rank} {text.format(theirs, mine)}")
 
@@ -214,12 +207,6 @@ def block_of(inputs: dict[str, Any], k: int, of: int) -> dict[str, Any]:
         raise InputError(f"{of} directions cannot split a batch of {size} rows; lower directions")
     cut = blocks(size, of)[k]
     return {key: part[cut] if sizes.get(key) == size else part for key, part in inputs.items()}
-
-
-def fingerprint(tensors: list[torch.Tensor]) -> str:
-    """Equal for equal bits on any device: integer sums do not depend on the order."""
-    sums = [int(p.detach().contiguous().view(BITS[p.element_size()]).sum(dtype=torch.int64)) for p in tensors]
-    return hashlib.blake2b(repr(sums).encode(), digest_size=8).hexdigest()
 
 
 @torch.no_grad()

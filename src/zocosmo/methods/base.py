@@ -203,7 +203,7 @@ class Method(ABC):
 
     kind: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]]  # that its messages can be charged under, default first
-    limits: ClassVar[Limits] = {  # checked with those of all base classes
+    limits: ClassVar[Limits] = {  # checked with those of base classes; a subclass may replace one
         "eta": partial(check_number, least=0),
         "mu": partial(check_number, least=0, open_below=True),
     }
@@ -223,8 +223,10 @@ class Method(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "codec", self.codec or self.codecs[0])
         check_known(f"codec of {self.kind}", self.codec, self.codecs)
-        limits = [vars(kind).get("limits", {}) for kind in reversed(type(self).__mro__)]
-        for name, check in (each for some in limits for each in some.items()):
+        limits: dict[str, Callable[[str, Any], Any]] = {}
+        for kind in reversed(type(self).__mro__):
+            limits |= vars(kind).get("limits", {})
+        for name, check in limits.items():
             check(name, getattr(self, name))
 
     def wire_for(self, wire: str, dtype: DTypeLike) -> str:

@@ -40,7 +40,8 @@ class TreeMean(Scaled, Ruled):
 
     With normalised steps c_i are sums of slopes, and x_i = x − (η/√(qK)) Σ_k (c_ik/√v) ε_k. v is a running
     mean of (1/K) Σ_k (C_k/L)², C_k = (1/N) Σ_i c_ik, which all nodes know from the sum: nothing more is sent,
-    and η is the length that the average moves in a round, however many nodes there are.
+    and η is about how far the average moves in a round, however many nodes there are. On the way, before the
+    sum is known, a node puts its own c_i in the place of C, and the rounds so far in that of L.
     """
 
     kind: ClassVar[str] = "tree_mean"
@@ -105,5 +106,5 @@ class TreeMean(Scaled, Ruled):
     def scaled(self, t: int, q: int, slopes: Values, v: Values) -> tuple[Values, Values]:
         """Moves of a set length along sums of slopes over the rounds on a support, and v with their mean."""
         v = running_mean(v, slopes / (t % self.hold + 1))
-        factor = -self.eta_at(t) * per_length(v, q * slopes.shape[-1])
+        factor = -self.eta_at(t - t % self.hold) * per_length(v, q * slopes.shape[-1])
         return factor.astype(slopes.dtype) * slopes, v

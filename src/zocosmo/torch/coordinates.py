@@ -1,5 +1,6 @@
 """The parameters of a network as one d-vector."""
 
+import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,10 @@ from zocosmo.errors import InputError
 from zocosmo.state import Coordinates
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+UNLIKE = (
+    "and rank 0 start from different weights; load the same ones, or set one seed before creating the model"
+)
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Values = NDArray[Any]
 Index = NDArray[np.int64]
@@ -173,3 +178,9 @@ def check_apart(tensors: Sequence[torch.Tensor]) -> None:
     for (_, end), (start, _) in itertools.pairwise(spans):
         if start < end:
             raise InputError("two of the parameters share memory; pass only one of them")
+
+
+def fingerprint(tensors: Sequence[torch.Tensor]) -> str:
+    """Equal for equal bits on any device: integer sums do not depend on the order."""
+    sums = [int(p.detach().contiguous().view(BITS[p.element_size()]).sum(dtype=torch.int64)) for p in tensors]
+    return hashlib.blake2b(repr(sums).encode(), digest_size=8).hexdigest()

@@ -30,7 +30,7 @@ from zocosmo.methods.base import RULES, World, check_number
 from zocosmo.methods.several import Several
 from zocosmo.rounds.draws import DrawAhead
 from zocosmo.rounds.driver import Rounds
-from zocosmo.torch.coordinates import Parameters, Tensors
+from zocosmo.torch.coordinates import UNLIKE, Parameters, Tensors, fingerprint
 from zocosmo.torch.flat import HALF, Flat
 from zocosmo.torch.losses import Losses
 from zocosmo.torch.space import LiftedParameters
@@ -102,7 +102,7 @@ class Cosmo(torch.optim.Optimizer):
     ) -> None:
         check_known("coupling", coupling, COUPLINGS)
         check_known("rule", rule, RULES)
-        self._sealed = self._closed = False
+        self._sealed = self._closed = self._is_compared = False
         super().__init__(params, {"lr": lr, "mu": mu, "momentum": momentum})
         self._sealed = True
         tensors = [p for group in self.param_groups for p in group["params"]]
@@ -117,7 +117,7 @@ class Cosmo(torch.optim.Optimizer):
         self.lifted = None if subspace is None else LiftedParameters(Parameters(tensors), subspace, seed)
         self.schedule, self.coupling, self.rule, self.wire = schedule, coupling, rule, wire
         self._several = {"directions": directions, "signs": signs, "sides": sides, "step_rule": step}
-        self._several["correction"], self.tree = correction, tree
+        self._several["correction"], self.tree = correction, bool(tree)
         self._v = np.zeros((1, 1, 1))  # running mean of squared slopes, of normalised steps
         self.graph, self.queries = checked_graph(graph, schedule, coupling, tree=tree), 0
         self._beside: dict[str, Any] = {}  # momentum and corrections, once a round has needed them
@@ -125,6 +125,7 @@ class Cosmo(torch.optim.Optimizer):
         self._commitment = Tape(seed).commitment()
         method = self._method()
         method.check(World(self.graph, self.size, schedule or "auto"))
+        method.wire_for(wire, self.x.dtype)
         self._codec = method.codec
         self.peer: Peer | None = None
         self.channel: Channel
@@ -164,6 +165,7 @@ class Cosmo(torch.optim.Optimizer):
         if self._closed:
             raise InputError(f"this optimizer was closed after {self.t} rounds; make a new one")
         method = self._method()
+        self._compare_starts()
         self._rounds.use(method)
         self._rounds.state = self._state(method)
         lifting = None if self.lifted is None else self.lifted.lifting
@@ -290,6 +292,16 @@ class Cosmo(torch.optim.Optimizer):
         if self.schedule is None:
             return cosmo.Cosmo(beta=momentum, **given)
         return edge_local.EdgeLocal(coupling=self.coupling, beta=momentum, **given)  # type: ignore[arg-type]
+
+    def _compare_starts(self) -> None:
+        """Compare weights before the first round: over a tree those that start apart never meet."""
+        if self._is_compared or self.peer is None or not self.tree:
+            return
+        published = self.peer.job.publish("weights", fingerprint(self.x.tensors).encode())
+        for rank, theirs in enumerate(published):
+            if theirs != published[0]:
+                raise InputError(f"rank {rank} {UNLIKE}")
+        self._is_compared = True
 
     def _kept(self, name: str) -> Any:
         """Momentum or corrections of all parameters, or of visited ones, in the type of the values; in a

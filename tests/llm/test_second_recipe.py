@@ -51,6 +51,19 @@ def test_adapters_without_room_have_no_subspace_and_supports_that_fit():
     assert "subspace" not in shape.problem
 
 
+@pytest.mark.parametrize(("graph", "wire"), [(ring(4), "grid4"), (ring(16), "grid5"), (complete(1), "grid4")])
+def test_a_mean_over_a_tree_takes_all_of_its_subspace_in_every_round(graph, wire):
+    shape = shape_for(D, 400, 8, graph, kind="tree_mean")
+    assert (shape.subspace, shape.q, shape.directions, shape.wire) == (4096, 4096, 8, wire)
+    assert shape_for(600, 40, 4, graph, kind="tree_mean")[:3] == (None, 600, 4)
+    assert (shape.method["step"], "coupling" in shape.method) == ("normalised", False)
+
+
+def test_the_step_of_a_mean_over_a_tree_is_that_of_the_average():
+    assert {length_for(400, n, share, "tree_mean")[0] for n in (1, 4, 64) for share in (0.0, 1.0)} == {2.83}
+    assert length_for(1540, 4, 0.3, "tree_mean")[0] == float(f"{2.83 * (400 / 1540) ** 0.3:.3g}")
+
+
 @pytest.mark.parametrize(("rounds", "eta"), [(400, 4.25), (1540, 2.84)])
 def test_lengths_of_steps_are_those_that_were_best(rounds, eta):
     assert length_for(rounds, 4, 0.3)[0] == eta
@@ -86,6 +99,7 @@ def test_the_best_pilot_is_scaled_to_the_run():
     [
         ([], True),
         (["methods.0.kind=edge_local"], True),
+        (["methods.0.kind=tree_mean"], True),
         (["rounds=100"], True),
         (["methods.0.q=64"], False),
         (["methods.0.beta=0.9"], False),
@@ -133,6 +147,18 @@ def test_the_command_runs_it_and_names_every_choice(run, tmp_path):
     assert {"examples", "failures", "disagreement", "moved"} <= set(rows)
 
 
+def test_the_command_runs_it_over_a_tree(run, tmp_path):
+    code, out, err = run(f"finetune --model tiny --method tree_mean --rounds 2 {SMALL} --out a")
+    assert code == 0, err
+    plan = load_plan(tmp_path / "a" / "config.yaml")
+    method = plan.trials[0].method
+    assert "subspace" not in plan.config["problem"]  # 1,792 numbers are few
+    assert (method.kind, method.q, method.directions, method.wire) == ("tree_mean", 1792, 2, "grid4")
+    assert (method.step_rule, method.signs) == ("normalised", "orthogonal")
+    assert "this run, tree_mean" in out
+    assert "messages that could not be read" not in out  # all can be
+
+
 def test_only_training_rows_have_a_say(run, monkeypatch):
     """The validation rows are read for checkpoints, and nothing that is probed asks for them."""
     seen = {}
@@ -163,6 +189,19 @@ def test_the_probe_proposes_it_and_its_config_runs(run, tmp_path):
     plan = load_plan(tmp_path / "ready.yaml")
     assert dict(plan.trials[0].problem)["subspace.size"] == 512
     assert plan.trials[0].method.step_rule == "normalised"
+    assert run("run ready.yaml")[0] == 0
+
+
+def test_the_probe_proposes_a_mean_over_a_tree_and_its_config_runs(run, tmp_path):
+    more = (
+        "--set train_rows=64 --set threads=1 --set validation_rows=8 --device cpu --directions 4 --examples 8"
+    )
+    line = f"probe --model tiny --method tree_mean {more} --batch 2 --rounds 1 --for-rounds 4 --to ready.yaml"
+    code, out, err = run(line)
+    assert (code, err) == (0, "")
+    assert "K = 2, grid4\n" in out
+    method = load_plan(tmp_path / "ready.yaml").trials[0].method
+    assert (method.kind, method.step_rule) == ("tree_mean", "normalised")
     assert run("run ready.yaml")[0] == 0
 
 

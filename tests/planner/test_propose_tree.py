@@ -10,7 +10,7 @@ from zocosmo.core.grid import GRID
 from zocosmo.graphs.graph import complete, path, ring, star
 from zocosmo.methods import TreeMean
 from zocosmo.planner import Spending, propose_tree
-from zocosmo.planner.tree import ADDED, MOST_HELD, _wire
+from zocosmo.planner.tree import ADDED, MOST_HELD, wire_for
 from zocosmo.problems.quadratic import quadratic
 from zocosmo.sim.engine import Run, Simulation
 from zocosmo.theory.payload import tree_cost
@@ -45,7 +45,7 @@ def test_both_budgets_are_kept_and_one_is_used_up(graph, d, bits, queries, batch
 def test_the_wire_is_the_narrowest_that_adds_little(graph, d):
     found = propose_tree(Spending(d=d, queries=3200, **SHAPE), graph)
     bits = GRID[found.wire].bits
-    assert found.added == _wire(graph, found.directions)[1]
+    assert found.added == wire_for(graph, found.directions)[1]
     assert found.added <= ADDED or bits == 8
     assert found.message_bits == 8 + found.directions * bits
 

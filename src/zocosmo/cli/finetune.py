@@ -40,12 +40,12 @@ def finetune(
     data: DataOption = None,
     nodes: Annotated[int | None, option("Number of nodes.  [default: 4]")] = None,
     graph: Annotated[str | None, option("See zocosmo graphs.  [default: ring]")] = None,
-    method: Annotated[str | None, option("See zocosmo methods.  [default: edge_local]")] = None,
+    method: Annotated[str | None, option("tree_mean, …: see zocosmo methods.  [default: edge_local]")] = None,
     q: QOption = None,
     eta: Annotated[float | None, option("Step size; probed, with mu, if not given.")] = None,
     mu: Annotated[float | None, option("Distance of the two queries from x.")] = None,
     momentum: Annotated[float | None, option("Of the paper's method, which has 0.9.")] = None,
-    rounds: Annotated[int | None, option("Rounds to run.  [default: 400; on toy 40]")] = None,
+    rounds: Annotated[int | None, option("Rounds to run.  [default: 400; on toy 60]")] = None,
     every: EveryOption = None,
     batch: Annotated[int | None, option("Examples of a node in a round.  [default: 4]")] = None,
     dtype: Annotated[str | None, option("float32, tf32, bfloat16 or float16.")] = None,
@@ -63,8 +63,8 @@ def finetune(
 
     Without arguments SmolLM2 learns toy, a small synthetic sentiment task, in 60 rounds with a known eta and
     mu. Other tasks run 400 rounds; for other choices eta and mu are probed first. Steps are those of the
-    second generation unless the method, q, eta, mu or momentum are named. OUT/config.yaml holds every
-    setting, and zocosmo run or launch takes it.
+    second generation, in pairs or with --method tree_mean over a tree, unless another method, q, eta, mu or
+    momentum are named. OUT/config.yaml holds every setting, and zocosmo run or launch takes it.
 
     \b
     Example: zocosmo model get smollm2 && zocosmo finetune

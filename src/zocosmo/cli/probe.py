@@ -77,12 +77,13 @@ def probe_command(
         from zocosmo.llm.probe import named_graph, setting_of
         from zocosmo.llm.probe_config import as_config
         from zocosmo.llm.probe_dtypes import momentum_of, probe_dtypes, settings_for
+        from zocosmo.llm.second import RECIPES
 
     _check_numbers(for_rounds, rounds, mu, 0.9 if momentum is None else momentum)
     check_targets(figure, to)
     web, tape_seed = named_graph(graph, nodes), as_seed(seed)
     given = {"model": model, "task": task, "data": data, "batch": batch, "device": device}
-    second = method == "edge_local" and not exact and q is None and mu is None and momentum is None
+    second = method in RECIPES and not exact and q is None and mu is None and momentum is None
     given |= {"rows": "split"} if second else {}
     settings = settings_for(setting_of(**{**given, **_further(more or [])}), dtype)
     probing: dict[str, Any] = {"q": q, "directions": directions, "examples": examples, "seed": tape_seed}
@@ -91,7 +92,7 @@ def probe_command(
     beta = {} if second else momentum_of(method, 0.9 if momentum is None else momentum)
     piloting = {"graph": web, "planned": for_rounds, "rounds": rounds, "seed": tape_seed, **beta}
     told = say if is_watched() else None
-    shaping = {"graph": web, "planned": for_rounds} if second else None
+    shaping = {"kind": method, "graph": web, "planned": for_rounds} if second else None
     found, best = probe_dtypes(settings, method, probing, piloting if pilots else None, told, shaping)
     _report(found, best, figure, as_json=as_json)
     if best is None:

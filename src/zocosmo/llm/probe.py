@@ -11,7 +11,7 @@ from zocosmo.experiments.plan import method_fields
 from zocosmo.graphs.graph import GRAPHS, Graph
 from zocosmo.llm.pilot import Pilot, Trials, choose_eta
 from zocosmo.llm.quiet import Say, silent
-from zocosmo.llm.second import METHOD, Shape, length_for, pick_shift, rescaled
+from zocosmo.llm.second import Shape, length_for, pick_shift, rescaled
 from zocosmo.llm.select import suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.llm.survey import AGREE, ENOUGH, NUDGES, WIDE, Level, Survey, pick_level, read_levels
@@ -79,7 +79,8 @@ class Proposal(NamedTuple):
         head = f"{word}mu = {self.mu:.3g}, eta = {self.eta:.3g}, q = {self.q}, dtype {self.dtype}"
         if self.shape is not None:
             more = f"subspace {self.shape.subspace or 'none'}, K = {self.shape.directions}, {self.shape.wire}"
-            head = f"{head}, {more}, coupling {METHOD['coupling']}"
+            coupling = self.shape.method.get("coupling")
+            head = f"{head}, {more}" + f", coupling {coupling}" * bool(coupling)
         return "\n".join([head, *(f"  {reason}" for reason in self.why)])
 
 
@@ -177,15 +178,16 @@ def with_shape(
         f"({level.apart:.1%} apart); their differences are {level.snr:.0f} × rounding"
     )
     chosen = first._replace(mu=mu, q=shape.q, snr=level.snr, shape=shape, probed=level.mu, hopeless=False)
-    eta, why = length_for(planned, graph.n, share)
+    eta, why = length_for(planned, graph.n, share, shape.kind)
     reasons: tuple[str, ...] = (f"rounding of one loss is {found.noise:.2g} in {found.dtype}", straight)
     if not pilots:
         return chosen._replace(eta=eta, why=(*shape.why, *reasons, why))
-    method = METHODS["edge_local"](eta=eta, mu=mu, **as_fields({**shape.method, **options}))
+    method = METHODS[shape.kind](eta=eta, mu=mu, **as_fields({**shape.method, **options}))
     about: dict[str, Any] = {"planned": planned, "schedule": schedule, "seed": seed, "rounds": rounds}
     trials = Trials(subject, method, graph, subspace=shape.subspace, **about)
     tell(trials.words())
-    tried = trials.around(length_for(trials.rounds, graph.n, share)[0], most=LENGTHS, say=tell)
+    first_length = length_for(trials.rounds, graph.n, share, shape.kind)[0]
+    tried = trials.around(first_length, most=LENGTHS, say=tell)
     eta, lines = rescaled(tried, trials.rounds, planned)
     return chosen._replace(eta=eta, why=(*shape.why, *reasons, *lines, trials.words()), pilots=tuple(tried))
 

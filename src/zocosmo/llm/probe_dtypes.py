@@ -43,7 +43,7 @@ def probe_dtypes(
     """The results of each dtype, and the best one, whose η pilots choose. One model is in memory at a time.
 
     `probing` has options of `probe`, `piloting` those of `with_pilots`; None runs no pilots. `shaping` has
-    the graph and planned rounds of the second generation; None is the first.
+    the method, graph and planned rounds of the second generation; None is the first.
     """
     found = []
     for setting in settings:
@@ -67,7 +67,7 @@ def probe_dtypes(
 
 def _shaped(subject: Subject, one: Probe, shaping: Mapping[str, Any], **more: Any) -> Proposal:
     graph, planned = shaping["graph"], shaping["planned"]
-    shape = shape_for(subject.d, planned, subject.setting.batch, graph)
+    shape = shape_for(subject.d, planned, subject.setting.batch, graph, kind=shaping["kind"])
     return with_shape(subject, one, graph, shape, **{"planned": planned, "pilots": False, **more})
 
 

@@ -15,7 +15,7 @@ from zocosmo.experiments.plan import Plan, graph_entry, method_fields, read_plan
 from zocosmo.experiments.subspace import SUBSPACE_SIZE, problem_entry
 from zocosmo.llm.probe import suggest_for
 from zocosmo.llm.quiet import Say, silent
-from zocosmo.llm.second import METHOD, Shape, shape_for
+from zocosmo.llm.second import RECIPES, Shape, shape_for
 from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
@@ -105,9 +105,9 @@ def open_recipe(
 
 
 def _is_second(data: Any, touched: Collection[Where]) -> bool:
-    """Whether nothing is said of the method, but for the name of the usual one."""
+    """Whether nothing is said of the method, but for a name that has a recipe."""
     named = {where for where in touched if where[:1] == ("methods",)}
-    usual = named <= {("methods", 0, "kind")} and first_method(data).get("kind") == "edge_local"
+    usual = named <= {("methods", 0, "kind")} and first_method(data).get("kind") in RECIPES
     return usual and not any(where[:2] == ("problem", "subspace") for where in touched)
 
 
@@ -115,7 +115,7 @@ def _make_second(data: Any) -> None:
     """The second generation, whose sizes follow from the rounds and the model."""
     method = first_method(data)
     method.pop("beta", None)
-    method |= {key: value for key, value in METHOD.items() if key not in method}
+    method |= {key: value for key, value in RECIPES[method["kind"]].items() if key not in method}
     data["problem"].setdefault("rows", "split")
 
 
@@ -189,13 +189,13 @@ def _settle(config: Config, name: str, say: Say | None) -> Plan:
 def _shape_of(plan: Plan) -> Shape | None:
     """Sizes of the second generation, if the method is of it: those that were tried, or those of the rule."""
     trial, about = plan.trials[0], dict(plan.trials[0].problem)
-    settings = trial.method.settings
-    if trial.method.kind != "edge_local" or SUBSPACE_SIZE in about:
+    settings, kind = trial.method.settings, trial.method.kind
+    if kind not in RECIPES or SUBSPACE_SIZE in about:
         return None
-    if any(settings["step_rule" if key == "step" else key] != value for key, value in METHOD.items()):
+    if any(settings["step_rule" if key == "step" else key] != value for key, value in RECIPES[kind].items()):
         return None
-    graph = trial.graph_of()
-    return shape_for(subject_of(plan).d, plan.last, about["batch"], graph, dict(trial.graph)["schedule"])
+    sizes: Any = plan.last, about["batch"], trial.graph_of(), dict(trial.graph)["schedule"]
+    return shape_for(subject_of(plan).d, *sizes, kind=kind)
 
 
 def _changed(
@@ -259,7 +259,7 @@ def resolved(plan: Plan) -> dict[str, Any]:
 def _known(plan: Plan) -> dict[str, float]:
     """η, μ and noise of smollm2 on toy with the defaults for all that they depend on; else nothing."""
     trial, method, subject = plan.trials[0], plan.trials[0].method, subject_of(plan)
-    if method.decay.kind != "cosine" or plan.last > TOY[("rounds",)]:
+    if method.kind != "edge_local" or method.decay.kind != "cosine" or plan.last > TOY[("rounds",)]:
         return {}
     own = {key: method.settings[key] for key in ("eta", "mu", "decay", "codec")}
     clip, free = DEFAULTS["problem"]["clip"], {key: vars(subject.setting)[key] for key in FREE}

@@ -63,7 +63,7 @@ class TreeProposal:
 def propose_tree(spending: Spending, graph: Graph) -> TreeProposal | None:
     """The settings of tree_mean for a budget; None where it does not pay for one exchange."""
     K, sides, evaluations = _directions(spending)
-    bits, added = _wire(graph, K)
+    bits, added = wire_for(graph, K)
     each = tree_cost(graph.n, HEAD_BITS + K * bits)  # per node and exchange
     hold, rounds = _hold(spending, evaluations, each)
     if rounds < hold:
@@ -93,11 +93,11 @@ def _directions(spending: Spending) -> tuple[int, int, int]:
     return K, 1, K + 1
 
 
-def _wire(graph: Graph, K: int) -> tuple[int, float]:
-    """The fewest bits that add little, and what they add; the most there are on a very deep tree."""
+def wire_for(graph: Graph, K: int, most: float = ADDED) -> tuple[int, float]:
+    """The fewest bits that add at most this share, and what they add; 8 on a very deep tree."""
     parents = dict(reversed(list(breadth_first(graph, 0).items())[1:]))
     shares = [(wire.bits, added_share(subtree_sizes(parents), K, wire.bits)) for wire in GRID.values()]
-    return next((each for each in shares if each[1] <= ADDED), shares[-1])
+    return next((each for each in shares if each[1] <= most), shares[-1])
 
 
 def _hold(spending: Spending, evaluations: int, each: Fraction) -> tuple[int, int]:

@@ -35,7 +35,13 @@ def model(tmp_path_factory):
 
 def test_every_task_and_number_of_nodes_has_a_study():
     tasks = {f"{task}-{name}" for task in ("boolq", "rte", "mrpc", "qnli") for name in ("smollm2", "qwen")}
-    assert {path.stem for path in STUDIES} == tasks | {"sst2-qwen"} | {f"nodes-{n}" for n in (4, 8, 16, 32)}
+    trees = {f"tree-{name}" for name in ("smollm2", "smollm2-32", "smollm2-400", "nodes-16", "qnli-qwen")}
+    assert {path.stem for path in STUDIES} == {
+        *tasks,
+        *trees,
+        "sst2-qwen",
+        *(f"nodes-{n}" for n in (4, 8, 16, 32)),
+    }
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
@@ -43,12 +49,14 @@ def test_a_study_loads_and_has_the_sizes_of_the_rule(path, model):
     given = Config.load(path).data
     plan = load_plan(path, None, [f"problem.model={model}", *HERE])
     method, problem, graph = plan.trials[0].method, given["problem"], plan.trials[0].graph_of()
-    shape = shape_for(D[problem["model"]], plan.last, problem["batch"], graph)
+    shape = shape_for(D[problem["model"]], plan.last, problem["batch"], graph, kind=method.kind)
     assert problem["subspace"]["size"] == shape.subspace
     assert (method.q, method.directions, method.wire) == (shape.q, shape.directions, shape.wire)
-    least = length_for(plan.last, graph.n, 1.0)[0]
-    assert least <= method.eta <= FARTHEST * least
-    assert (len({trial.seed for trial in plan.trials}), plan.last) == (5, 1540)
+    least = length_for(plan.last, graph.n, 1.0, method.kind)[0]
+    most = least * (1.0 if method.kind == "tree_mean" else FARTHEST)
+    assert least <= method.eta <= most
+    assert len({trial.seed for trial in plan.trials}) == 5
+    assert plan.last == (400 if path.stem.endswith("-400") else 1540)
     assert f"# zocosmo run configs/second-models/{path.name}" in path.read_text(encoding="utf-8")
 
 

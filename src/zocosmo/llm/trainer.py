@@ -26,12 +26,8 @@ DIFFERENT = (  # ways in which a rank differs from rank 0
     "would run {} rounds, rank 0 {}; give all ranks the same max_steps",
     UNLIKE,
 )
-
-
-SECOND = (  # as Cosmo calls them
-    *("subspace", "directions", "signs", "rows"),
-    *("step", "rule", "correction", "tree"),
-)
+# arguments of the second generation, as Cosmo calls them
+SECOND = ("subspace", "directions", "signs", "rows", "step", "rule", "correction", "tree")
 
 
 class TrainerCosmo(Cosmo):

@@ -290,11 +290,12 @@ def finetune_picture(to: Path) -> None:
         color=GREY,
         label="first generation",
     )
-    for shade, name in zip(SHADES, ("batch8", "batch16", "batch32"), strict=False):
+    studies = {"batch8": "pairs, 8 rows", "batch16": "pairs, 16 rows", "batch32": "pairs, 32 rows"}
+    for shade, (name, words) in zip(SHADES, {**studies, "tree8": "a tree, 8 rows"}.items(), strict=False):
         lines = (RESULTS / "second-smollm2" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
         rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
         at = [(float(row["bits"]) / 1e6, 100 * float(row["accuracy"])) for row in rows]
-        axes.plot(*zip(*at, strict=True), "o", color=shade, markersize=4, label=f"second, batch {name[5:]}")
+        axes.plot(*zip(*at, strict=True), "o", color=shade, markersize=4, label=f"second, {words}")
     axes.axhline(51.6, color="black", linestyle=":", linewidth=1)
     axes.set(xscale="log", xlabel="Mbit per node", ylabel="accuracy on SST-2, %")
     axes.legend(frameon=False, fontsize=8)

@@ -96,12 +96,12 @@ def test_the_page_of_fine_tuning_has_the_first_generation():
     assert [is_rounded(t, v) for t, v in zip(texts, (start, end, bits), strict=True)] == [True] * 3
 
 
-@pytest.mark.parametrize("study", ["batch16", "batch32", "batch8"])
-def test_the_page_of_fine_tuning_has_the_second_generation(study):
+@pytest.mark.parametrize(("study", "batch"), [("batch16", 16), ("batch32", 32), ("batch8", 8), ("tree8", 8)])
+def test_the_page_of_fine_tuning_has_the_second_generation(study, batch):
     """A row of its table for each setting: rounds and batch first; Mbit, mean and seeds last."""
     page = words("docs/finetune.md")
     for rounds, bits, each in second(study):
-        row = rf"\| {rounds:,} of {study[5:]}[^|]*\|[^|]*\| ([\d.]+) \| ([\d.]+) % \| ([\d. ]+) \|"
+        row = rf"\| {rounds:,} of {batch}[^|]*\|[^|]*\| ([\d.]+) \| ([\d.]+) % \| ([\d. ]+) \|"
         found = [match for match in re.findall(row, page) if is_rounded(match[0], bits)]
         assert len(found) == 1, (study, bits)
         texts = [found[0][1], *found[0][2].split()]

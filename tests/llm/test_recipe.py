@@ -106,18 +106,25 @@ def test_a_q_that_a_config_names_is_left_as_it_is(model, tmp_path, q):
 
 # The step that is known
 
+PAIRS = "methods.0.kind=edge_local"
 
-@pytest.mark.parametrize("line", [(), ("seeds.0=3",), ("graphs.0.n=6",), ("rounds=10",)])
+
+@pytest.mark.parametrize("line", [(), ("seeds.0=3",), ("graphs.0.n=6",), ("rounds=10",), (PAIRS,)])
 def test_eta_and_mu_are_known_for_smollm2_on_toy(smollm2, line):
     said = []
     plan = settle(open_recipe(None, {}, ["problem.threads=1", *line]), "demo", said.append)
     method, problem = plan.trials[0].method, dict(plan.trials[0].problem)
-    assert {"eta": method.eta, "mu": method.mu, "noise": problem["noise"]} == TRIED
+    assert {"eta": method.eta, "mu": method.mu, "noise": problem["noise"]} == TRIED[method.kind]
+    assert method.kind == ("edge_local" if PAIRS in line else "tree_mean")
     assert said[0].endswith("other choices are probed first; tasks other than toy have 400 rounds")
 
 
 @pytest.mark.parametrize(
-    "line", ["rounds=80", "problem.batch=2", "methods.0.beta=0.5", "methods.0.coupling=G", "problem.clip=0.0"]
+    "line",
+    [
+        *("rounds=80", "problem.batch=2", "methods.0.beta=0.5", "methods.0.coupling=G", "problem.clip=0.0"),
+        "methods.0.kind=cosmo",
+    ],
 )
 def test_whatever_eta_and_mu_depend_on_is_probed_where_it_is_another(smollm2, line):
     with pytest.raises(ZeroDivisionError):
@@ -126,7 +133,10 @@ def test_whatever_eta_and_mu_depend_on_is_probed_where_it_is_another(smollm2, li
 
 def test_noise_that_is_given_stays(smollm2):
     plan = settle(open_recipe(None, {}, ["problem.threads=1", "problem.noise=0.5"]), "demo")
-    assert (plan.trials[0].method.eta, dict(plan.trials[0].problem)["noise"]) == (TRIED["eta"], 0.5)
+    assert (plan.trials[0].method.eta, dict(plan.trials[0].problem)["noise"]) == (
+        TRIED["tree_mean"]["eta"],
+        0.5,
+    )
 
 
 # A run that is finished

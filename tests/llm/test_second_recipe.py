@@ -22,6 +22,9 @@ D = 460_800  # of SmolLM2's adapter
 SMALL = "--set problem.train_rows=64 --set problem.validation_rows=8 --set problem.threads=1 --batch 2"
 
 
+KIND = ("methods", 0, "kind")
+
+
 def level(mu, snr, apart):
     return Level(mu, 0.0, 0.0, snr, apart, 0.0, 0.0)
 
@@ -120,7 +123,7 @@ def test_exact_is_the_papers_recipe():
 
 
 def test_the_command_runs_it_and_names_every_choice(run, tmp_path):
-    code, out, err = run(f"finetune --model tiny --rounds 2 {SMALL} --out a")
+    code, out, err = run(f"finetune --model tiny --method edge_local --rounds 2 {SMALL} --out a")
     assert code == 0, err
     plan = load_plan(tmp_path / "a" / "config.yaml")
     method, problem = plan.trials[0].method, plan.config["problem"]
@@ -148,7 +151,7 @@ def test_the_command_runs_it_and_names_every_choice(run, tmp_path):
 
 
 def test_the_command_runs_it_over_a_tree(run, tmp_path):
-    code, out, err = run(f"finetune --model tiny --method tree_mean --rounds 2 {SMALL} --out a")
+    code, out, err = run(f"finetune --model tiny --rounds 2 {SMALL} --out a")
     assert code == 0, err
     plan = load_plan(tmp_path / "a" / "config.yaml")
     method = plan.trials[0].method
@@ -170,7 +173,7 @@ def test_only_training_rows_have_a_say(run, monkeypatch):
 
     monkeypatch.setattr(recipe, "suggest_for", probing)
     with pytest.raises(ZeroDivisionError):
-        settle(open_recipe(None, {("problem", "model"): "tiny", ("rounds",): 4}), "demo")
+        settle(open_recipe(None, {("problem", "model"): "tiny", ("rounds",): 4, KIND: "edge_local"}), "demo")
     assert seen["shape"].subspace == 512
 
 
@@ -181,7 +184,10 @@ def test_the_probe_proposes_it_and_its_config_runs(run, tmp_path):
     more = (
         "--set train_rows=64 --set threads=1 --set validation_rows=8 --device cpu --directions 4 --examples 8"
     )
-    line = f"probe --model tiny {more} --batch 2 --rounds 1 --for-rounds 4 --to ready.yaml --figure seen.png"
+    line = (
+        f"probe --model tiny --method edge_local {more} --batch 2 --rounds 1 --for-rounds 4 --to ready.yaml"
+    )
+    line += " --figure seen.png"
     code, out, err = run(line)
     assert (code, err) == (0, "")
     assert "subspace 512, K = 2, mod4, coupling G" in out
@@ -196,7 +202,7 @@ def test_the_probe_proposes_a_mean_over_a_tree_and_its_config_runs(run, tmp_path
     more = (
         "--set train_rows=64 --set threads=1 --set validation_rows=8 --device cpu --directions 4 --examples 8"
     )
-    line = f"probe --model tiny --method tree_mean {more} --batch 2 --rounds 1 --for-rounds 4 --to ready.yaml"
+    line = f"probe --model tiny {more} --batch 2 --rounds 1 --for-rounds 4 --to ready.yaml"
     code, out, err = run(line)
     assert (code, err) == (0, "")
     assert "K = 2, grid4\n" in out

@@ -40,7 +40,7 @@ def finetune(
     data: DataOption = None,
     nodes: Annotated[int | None, option("Number of nodes.  [default: 4]")] = None,
     graph: Annotated[str | None, option("See zocosmo graphs.  [default: ring]")] = None,
-    method: Annotated[str | None, option("tree_mean, …: see zocosmo methods.  [default: edge_local]")] = None,
+    method: Annotated[str | None, option("edge_local, …: see zocosmo methods.  [default: tree_mean]")] = None,
     q: QOption = None,
     eta: Annotated[float | None, option("Step size; probed, with mu, if not given.")] = None,
     mu: Annotated[float | None, option("Distance of the two queries from x.")] = None,
@@ -63,7 +63,7 @@ def finetune(
 
     Without arguments SmolLM2 learns toy, a small synthetic sentiment task, in 60 rounds with a known eta and
     mu. Other tasks run 400 rounds; for other choices eta and mu are probed first. Steps are those of the
-    second generation, in pairs or with --method tree_mean over a tree, unless another method, q, eta, mu or
+    second generation, over a tree or with --method edge_local in pairs, unless another method, q, eta, mu or
     momentum are named. OUT/config.yaml holds every setting, and zocosmo run or launch takes it.
 
     \b

@@ -41,7 +41,10 @@ def probe_command(
     data: Annotated[str, option("Folder with TASK/train.jsonl.")] = "",
     nodes: Annotated[int, option("Number of nodes.")] = 4,
     graph: Annotated[str, option("ring, complete, path, …: a graph given by its size.")] = "ring",
-    method: Annotated[str, option("cosmo, edge_local, …: see zocosmo methods.")] = "edge_local",
+    method: Annotated[
+        str | None,
+        option("edge_local, …: see zocosmo methods.  [default: tree_mean; edge_local with --exact]"),
+    ] = None,
     momentum: Annotated[float | None, option("beta, if the method has it.  [default: 0.9]")] = None,
     q: Annotated[int | None, option("Coordinates in a support.", "--q")] = None,
     mu: Annotated[float | None, option("Judge only this mu.")] = None,
@@ -77,13 +80,14 @@ def probe_command(
         from zocosmo.llm.probe import named_graph, setting_of
         from zocosmo.llm.probe_config import as_config
         from zocosmo.llm.probe_dtypes import momentum_of, probe_dtypes, settings_for
-        from zocosmo.llm.second import RECIPES
+        from zocosmo.llm.second import RECIPES, USUAL
 
     _check_numbers(for_rounds, rounds, mu, 0.9 if momentum is None else momentum)
     check_targets(figure, to)
     web, tape_seed = named_graph(graph, nodes), as_seed(seed)
     given = {"model": model, "task": task, "data": data, "batch": batch, "device": device}
-    second = method in RECIPES and not exact and q is None and mu is None and momentum is None
+    second = method in (None, *RECIPES) and not exact and q is None and mu is None and momentum is None
+    method = method or (USUAL if second else "edge_local")
     given |= {"rows": "split"} if second else {}
     settings = settings_for(setting_of(**{**given, **_further(more or [])}), dtype)
     probing: dict[str, Any] = {"q": q, "directions": directions, "examples": examples, "seed": tape_seed}

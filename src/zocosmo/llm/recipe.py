@@ -15,7 +15,7 @@ from zocosmo.experiments.plan import Plan, graph_entry, method_fields, read_plan
 from zocosmo.experiments.subspace import SUBSPACE_SIZE, problem_entry
 from zocosmo.llm.probe import suggest_for
 from zocosmo.llm.quiet import Say, silent
-from zocosmo.llm.second import RECIPES, Shape, shape_for
+from zocosmo.llm.second import RECIPES, USUAL, Shape, shape_for
 from zocosmo.llm.select import Q, suggest_q
 from zocosmo.llm.subject import Subject, open_subject
 from zocosmo.methods import METHODS
@@ -41,7 +41,10 @@ TOY: dict[Where, Any] = {  # for the synthetic task toy: 2 or 3 minutes on 2 cor
     ("rounds",): 60,
     ("log_every",): 20,
 }
-TRIED = {"eta": 7.5, "mu": 0.18, "noise": 1e-6}  # smollm2 in 60 rounds
+TRIED = {  # smollm2 on toy in 60 rounds
+    "edge_local": {"eta": 7.5, "mu": 0.18, "noise": 1e-6},
+    "tree_mean": {"eta": 10.0, "mu": 0.0422, "noise": 1e-6},
+}
 TRIED_FIRST = {"eta": 0.05, "mu": 0.001, "noise": 1e-6}  # of the paper's method, in 40: 64 → 72.5 to 87 %
 OTHERS = "; eta and mu are known here, other choices are probed first; tasks other than toy have 400 rounds"
 EXACT: dict[Where, Any] = {  # no guards: only a NaN stops the run
@@ -93,7 +96,7 @@ def open_recipe(
             _put_all(settled, {where: value for where, value in TOY.items() if not _is_given(where, touched)})
             touched.add(("rounds",))  # they differ from DEFAULTS
         if not exact and _is_second(settled, touched):
-            _make_second(settled)
+            _make_second(settled, touched)
         _fit_method(settled, touched)
     if exact:
         for place, text in config.overrides.items():
@@ -111,9 +114,11 @@ def _is_second(data: Any, touched: Collection[Where]) -> bool:
     return usual and not any(where[:2] == ("problem", "subspace") for where in touched)
 
 
-def _make_second(data: Any) -> None:
+def _make_second(data: Any, touched: Collection[Where]) -> None:
     """The second generation, whose sizes follow from the rounds and the model."""
     method = first_method(data)
+    if ("methods", 0, "kind") not in touched:
+        method["kind"] = USUAL
     method.pop("beta", None)
     method |= {key: value for key, value in RECIPES[method["kind"]].items() if key not in method}
     data["problem"].setdefault("rows", "split")
@@ -259,18 +264,20 @@ def resolved(plan: Plan) -> dict[str, Any]:
 def _known(plan: Plan) -> dict[str, float]:
     """η, μ and noise of smollm2 on toy with the defaults for all that they depend on; else nothing."""
     trial, method, subject = plan.trials[0], plan.trials[0].method, subject_of(plan)
-    if method.kind != "edge_local" or method.decay.kind != "cosine" or plan.last > TOY[("rounds",)]:
+    if method.kind not in TRIED or method.decay.kind != "cosine" or plan.last > TOY[("rounds",)]:
         return {}
     own = {key: method.settings[key] for key in ("eta", "mu", "decay", "codec")}
     clip, free = DEFAULTS["problem"]["clip"], {key: vars(subject.setting)[key] for key in FREE}
     batch = ModelSetting().batch
-    shape = shape_for(subject.d, plan.last, batch, trial.graph_of(), dict(trial.graph)["schedule"])
+    sizes: Any = plan.last, batch, trial.graph_of(), dict(trial.graph)["schedule"]
+    shape = shape_for(subject.d, *sizes, kind=method.kind)
     usual: list[tuple[dict[str, Any], dict[str, Any], dict[str, float]]] = [
-        ({"q": Q, "beta": DEFAULTS["methods"][0]["beta"]}, {}, TRIED_FIRST),
-        (as_fields(shape.method), {"rows": "split"}, TRIED),
+        (as_fields(shape.method), {"rows": "split"}, TRIED[method.kind])
     ]
+    if method.kind == "edge_local":
+        usual.append(({"q": Q, "beta": DEFAULTS["methods"][0]["beta"]}, {}, TRIED_FIRST))
     for options, problem, tried in usual:
-        same = method == METHODS["edge_local"](**own, **options)
+        same = method == METHODS[method.kind](**own, **options)
         if same and subject.setting == ModelSetting(clip=clip, **free, **problem):
             return tried
     return {}

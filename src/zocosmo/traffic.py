@@ -248,6 +248,11 @@ def breadth_first(graph: Graph, source: int) -> dict[int, int]:
     return parent
 
 
+def up_the_tree(graph: Graph) -> dict[int, int]:
+    """The parent of each node but the root, node 0, in the order in which they send sums."""
+    return dict(reversed(list(breadth_first(graph, 0).items())[1:]))
+
+
 @lru_cache(maxsize=64)
 def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
     """Of each graph: nodes in the order of a breadth-first search from node 0, and parents by node."""

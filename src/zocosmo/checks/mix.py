@@ -17,7 +17,7 @@ from zocosmo.core.tape import Tape
 from zocosmo.methods import TreeMean, TreeSum
 from zocosmo.oracle import disagreement
 from zocosmo.theory import grid, mixing, ring
-from zocosmo.traffic import breadth_first
+from zocosmo.traffic import up_the_tree
 
 SUMMED = 4  # numbers of each node
 
@@ -85,7 +85,7 @@ def sum_over_tree(case: Case, about: About) -> Iterator[Measurement]:
     channel = MemoryChannel([case.graph] * case.tapes, **made, dtype=np.float64, tape=tapes)
     rows = np.broadcast_to(values.astype(float), (case.tapes, *values.shape))
     errors = channel.sum_values(rows)[:, 0] - values.sum(axis=0)
-    parents = dict(reversed(list(breadth_first(case.graph, 0).items())[1:]))
+    parents = up_the_tree(case.graph)
     told, exact = [], [[Fraction(int(v)) for v in row] for row in values]
     for dither in (
         Noise(tapes, case.n).dither(0, np.arange(len(rows) * case.n), values.shape[1]).reshape(rows.shape)

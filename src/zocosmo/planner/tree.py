@@ -16,7 +16,7 @@ from zocosmo.graphs.graph import Graph
 from zocosmo.planner.propose import LEAST_ROUNDS, SHARE, Spending
 from zocosmo.theory.grid import added_share, subtree_sizes
 from zocosmo.theory.payload import tree_cost
-from zocosmo.traffic import breadth_first, distances
+from zocosmo.traffic import distances, up_the_tree
 
 ADDED = 0.25  # to the variance of a sum, at most
 MOST_HELD = 16  # rounds on one support
@@ -95,8 +95,8 @@ def _directions(spending: Spending) -> tuple[int, int, int]:
 
 def wire_for(graph: Graph, K: int, most: float = ADDED) -> tuple[int, float]:
     """The fewest bits that add at most this share, and what they add; 8 on a very deep tree."""
-    parents = dict(reversed(list(breadth_first(graph, 0).items())[1:]))
-    shares = [(wire.bits, added_share(subtree_sizes(parents), K, wire.bits)) for wire in GRID.values()]
+    sizes = subtree_sizes(up_the_tree(graph))
+    shares = [(wire.bits, added_share(sizes, K, wire.bits)) for wire in GRID.values()]
     return next((each for each in shares if each[1] <= most), shares[-1])
 
 

@@ -186,7 +186,9 @@ class Direction(Support):
     @classmethod
     def unchecked(cls, index: Index, d: int, entries: NDArray[Any], key: Key | None = None) -> "Direction":
         """From an index that was checked before, alone or as part of another."""
-        return cls(index, d, entries, key=key, _check=False)
+        made = object.__new__(cls)  # a round makes one for each direction: no checks, no defaults
+        vars(made).update(index=index, d=d, entries=entries, key=key, _places=_Places())
+        return made
 
     def keyed(self, key: Key | None) -> "Direction":
         """The same direction under a key."""
@@ -194,7 +196,7 @@ class Direction(Support):
 
     def with_entries(self, entries: NDArray[Any], key: Key | None = None) -> "Direction":
         """Other entries on the same support: nothing is copied, checked or located again."""
-        other = object.__new__(Direction)  # a round makes one for each direction: no checks, no defaults
+        other = object.__new__(Direction)  # as `unchecked`
         vars(other).update(vars(self), entries=entries, key=key)
         return other
 

@@ -1,7 +1,7 @@
 """Steps that are corrected for what a node's loss has and the average loss has not."""
 
 import math
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,7 @@ class Corrected(Scaled, Ruled, Sparse):
     limits: ClassVar = {"correction": partial(check_number, least=0, most=1)}
     correction: float  # γ; each method declares this field after its own
 
-    @property
+    @cached_property
     def is_corrected(self) -> bool:
         """Whether some run has γ > 0."""
         return bool(np.any(self.correction))

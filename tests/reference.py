@@ -123,6 +123,45 @@ def matching_greedy(seed: Seed, edges: Iterable[Pair], t: int) -> list[Pair]:
     return sorted(taken)
 
 
+def perfect_classes(n: int, edges: Iterable[Pair]) -> dict[Pair, int]:
+    """A regular graph's edges in as many colours as meet at a node; colours are looked up edge by edge."""
+    ordered = ascending(edges)
+    palette, attempt = set(range(2 * len(ordered) // n)), 0
+    while True:
+        colour: dict[Pair, int] = {}
+        order = permutation(0, len(ordered), "factors", (attempt,))
+        if all(take_colour(ordered[k], colour, palette) for k in order):
+            return colour
+        attempt += 1
+
+
+def take_colour(edge: Pair, colour: dict[Pair, int], palette: set[int]) -> bool:
+    """Colour one more edge, after the swap of two colours on a path from its smaller end if need be."""
+    free = [palette - {c for other, c in colour.items() if end in other} for end in edge]
+    if free[0] & free[1]:
+        colour[edge] = min(free[0] & free[1])
+        return True
+    for a in sorted(free[0]):
+        for b in sorted(free[1]):
+            path, node, turn = [], edge[0], b
+            while step := [e for e, c in colour.items() if node in e and c == turn]:
+                path.append(step[0])
+                node, turn = sum(step[0]) - node, a + b - turn
+            if node != edge[1]:
+                colour.update({e: a + b - colour[e] for e in path})
+                colour[edge] = b
+                return True
+    return False
+
+
+def matching_perfect(seed: Seed, n: int, edges: Iterable[Pair], t: int) -> list[Pair]:
+    """One of those classes, each as likely as the others."""
+    colour = perfect_classes(n, edges)
+    degree = max(colour.values()) + 1
+    drawn = Stream(key(seed), "matching", (t,)).below(degree) if degree > 1 else 0
+    return sorted(edge for edge, c in colour.items() if c == drawn)
+
+
 def sipround(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
     """One SipRound on four 64-bit words."""
     v0 = (v0 + v1) & MASK

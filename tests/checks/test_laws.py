@@ -19,6 +19,8 @@ CASES = [
     ("star", 5, "maximal"),
     ("path", 7, "round_robin"),
     ("grid", 6, "round_robin"),
+    ("hypercube", 8, "perfect"),
+    ("ring", 6, "perfect"),
 ]
 
 
@@ -53,7 +55,8 @@ def test_colour_classes_come_in_the_order_of_our_colouring():
 
 
 @pytest.mark.parametrize(
-    ("graph", "n", "name", "perfect"), [("ring", 6, "alternating", True), ("complete", 5, "complete", False)]
+    ("graph", "n", "name", "perfect"),
+    [("ring", 6, "alternating", True), ("complete", 5, "complete", False), ("torus", 16, "perfect", True)],
 )
 def test_perfect_means_that_nobody_ever_idles(graph, n, name, perfect):
     assert cycle_of(name, SCHEDULES[name](GRAPHS[graph](n))).is_perfect == perfect

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from zocosmo.graphs.graph import Graph
 from zocosmo.graphs.listed import Listed
-from zocosmo.graphs.matching import Schedule
+from zocosmo.graphs.matching import Schedule, perfect_colouring
 from zocosmo.theory.law import Edge, Law, complete_law, fixed_law, ring_law, ring_phases
 from zocosmo.theory.schedule import greedy_classes
 
@@ -50,6 +51,7 @@ def cycle_of(name: str, schedule: Schedule) -> Cycle | None:
         "iid": lambda: [ring_law(n)],
         "alternating": lambda: [fixed_law(n, pairs) for pairs in ring_phases(n)],
         "round_robin": lambda: [fixed_law(n, pairs) for pairs in colour_classes(edges)],
+        "perfect": lambda: [perfect_law(schedule.graph)],
         "maximal": lambda: [greedy_law(n, edges)],
     }
     known = [law for law in laws[name]() if law is not None] if name in laws else []
@@ -59,6 +61,14 @@ def cycle_of(name: str, schedule: Schedule) -> Cycle | None:
 def colour_classes(edges: Sequence[Edge]) -> list[list[Edge]]:
     """Edges in order, each in the first class where both ends are free."""
     return [[edges[k] for k in each] for each in greedy_classes(edges, range(len(edges)))]
+
+
+def perfect_law(graph: Graph) -> Law:
+    """Each of the perfect matchings that make up a regular graph, with the same probability."""
+    classes: dict[int, list[Edge]] = defaultdict(list)
+    for edge, colour in perfect_colouring(graph).items():
+        classes[colour].append(edge)
+    return Law.of(graph.n, [(pairs, Fraction(1, len(classes))) for pairs in classes.values()])
 
 
 def greedy_law(n: int, edges: Sequence[Edge]) -> Law | None:

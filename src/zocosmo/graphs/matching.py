@@ -7,17 +7,23 @@ and an idle node is its own partner.
 from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zocosmo.core.distinct import first_distinct
 from zocosmo.core.tape import BLOCK_WORDS, Coins, Ids, Tape, id_words
 from zocosmo.errors import GraphError, InputError, check_whole
-from zocosmo.graphs.colouring import edge_colours
+from zocosmo.graphs.colouring import colours_in_order, edge_colours
 from zocosmo.graphs.graph import Edge, Graph, edge_laplacian, ring
 
 MOST_IN_TURN = 64  # edges for each of many matchings; beyond, each is found in passes over all its edges
+MOST_ATTEMPTS = 1_000  # at colouring a regular graph with as many colours as it has edges at a node
+MOST_COLOURED = (
+    5_000  # edges of such a graph: an attempt takes 6 ms, and 1,000 nodes of degree 4 up to 150 of them
+)
 MAX_EXACT_NODES = 16  # for the exact law of maximal matchings, which enumerates sets of free nodes
 
 Partners = NDArray[np.int64]
@@ -211,6 +217,48 @@ class RoundRobin:
         return [Fraction(1, self.cycle)] * len(self.graph.edges)
 
 
+class Perfect:
+    """One of the perfect matchings that make up a regular graph, drawn uniformly: no node is ever idle."""
+
+    def __init__(self, graph: Graph) -> None:
+        degree = int(graph.degrees[0])
+        if graph.n % 2 or (graph.degrees != degree).any() or len(graph.edges) > MOST_COLOURED:
+            raise GraphError(
+                "schedule 'perfect' needs a regular graph with an even number of nodes and at most "
+                f"{MOST_COLOURED:,} edges, got {graph!r}; use 'maximal'"
+            )
+        self.graph = graph
+        self._by_class = np.empty((degree, graph.n), np.int64)
+        for (i, j), colour in perfect_colouring(graph).items():
+            self._by_class[colour, [i, j]] = j, i
+
+    def partners(self, tape: Tape, t: Ids) -> Partners:
+        classes = len(self._by_class)
+        if classes == 1:  # nothing to draw
+            return self._by_class[_turn(tape, t, 1)]
+        return self._by_class[first_distinct(tape.coins("matching", t), classes, 1)[..., 0]]
+
+    def edge_law(self) -> list[Fraction]:
+        return [Fraction(1, len(self._by_class))] * len(self.graph.edges)
+
+
+@lru_cache(maxsize=64)
+def perfect_colouring(graph: Graph) -> dict[Edge, int]:
+    """A regular graph's edges in as many colours as meet at a node: each colour is at every node.
+
+    Edges are coloured in the orders that the tape of seed 0 gives, until one works. Not every graph has such
+    a colouring.
+    """
+    for attempt in range(MOST_ATTEMPTS):
+        order = Tape(0).coins("factors", attempt).permutation(len(graph.edges)).tolist()
+        colours = colours_in_order([graph.edges[k] for k in order], int(graph.degrees[0]))
+        if colours is not None:
+            return colours
+    raise GraphError(
+        f"no perfect matchings that make up {graph!r} were found in {MOST_ATTEMPTS:,} attempts; use 'maximal'"
+    )
+
+
 def edge_colouring(graph: Graph) -> tuple[int, ...]:
     """A colour for each edge, in order; edges that share a node have different colours.
 
@@ -232,4 +280,14 @@ SCHEDULES: dict[str, Callable[[Graph], Schedule]] = {
     "complete": Complete,
     "maximal": Maximal,
     "round_robin": RoundRobin,
+    "perfect": Perfect,
 }
+
+
+def fits(name: str, graph: Graph) -> bool:
+    """Whether a schedule can be made for a graph."""
+    try:
+        SCHEDULES[name](graph)
+    except GraphError:
+        return False
+    return True

@@ -8,7 +8,7 @@ import numpy as np
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError, check_known
 from zocosmo.graphs.graph import Graph, ring
-from zocosmo.graphs.matching import SCHEDULES, expected_laplacian, mean_laplacian
+from zocosmo.graphs.matching import SCHEDULES, expected_laplacian, fits, mean_laplacian
 from zocosmo.graphs.weights import laplacian_gap, metropolis, rho
 
 MOST_NODES = 512
@@ -97,7 +97,7 @@ def _fitting(graph: Graph) -> tuple[str, ...]:
         return ("complete",)
     if graph.n % 2 == 0 and graph.edges == ring(graph.n).edges:
         return ("alternating",)
-    return "maximal", "round_robin"
+    return tuple(name for name in ("maximal", "round_robin", "perfect") if fits(name, graph))
 
 
 def _measured(graph: Graph, name: str, tape: Tape) -> Pairing:

@@ -150,7 +150,7 @@ def _why_schedule(out: Outlook) -> str:
     pairs, row, about = out.pairs, out.row("edge_local"), "" if out.pairs.exact else "about "
     gain = (row.contraction_per_mbit or 0) / (out.row("cosmo").contraction_per_mbit or 1)
     chosen = "as given" if out.wish.schedule != "auto" else "the fastest of those with a name"
-    if out.wish.schedule == "auto" and pairs.name in ("maximal", "round_robin"):
+    if out.wish.schedule == "auto" and pairs.name in ("maximal", "round_robin", "perfect"):
         chosen += "; zocosmo schedule finds the best law there is"
     return (
         f"Schedule {pairs.name} ({chosen}): pairs {about}{float(pairs.matched):.0%} of the nodes, λ₂ = "

@@ -5,7 +5,7 @@ from typing import Any
 from zocosmo.core.tape import Tape
 from zocosmo.errors import InputError
 from zocosmo.graphs.graph import Graph
-from zocosmo.graphs.matching import MAX_EXACT_NODES, SCHEDULES, expected_laplacian, mean_laplacian
+from zocosmo.graphs.matching import MAX_EXACT_NODES, SCHEDULES, expected_laplacian, fits, mean_laplacian
 from zocosmo.graphs.weights import laplacian_gap
 from zocosmo.methods.base import default_schedule
 from zocosmo.theory.schedule import best_schedule, mixing_efficiency, round_contraction
@@ -55,7 +55,8 @@ def schedule_report(
 def _plain_laws(graph: Graph) -> dict[str, tuple[float, float, bool]]:
     """λ₂, E|M| and whether both are exact, for the named schedules; `auto` is one of them."""
     auto, laws = default_schedule(graph), {}
-    for name in dict.fromkeys([auto, "maximal", "round_robin"]):
+    others = ["perfect"] if auto == "maximal" and fits("perfect", graph) else []
+    for name in dict.fromkeys([auto, "maximal", "round_robin", *others]):
         if name == "maximal" and auto == "complete":
             continue  # the same law, and slow to count
         schedule = SCHEDULES[name](graph)

@@ -66,7 +66,9 @@ def colour_classes(edges: Sequence[Edge]) -> list[list[Edge]]:
 def perfect_law(graph: Graph) -> Law:
     """Each of the perfect matchings that make up a regular graph, with the same probability."""
     classes: dict[int, list[Edge]] = defaultdict(list)
-    for edge, colour in perfect_colouring(graph).items():
+    colours = perfect_colouring(graph)
+    assert colours is not None  # or there were no schedule
+    for edge, colour in colours.items():
         classes[colour].append(edge)
     return Law.of(graph.n, [(pairs, Fraction(1, len(classes))) for pairs in classes.values()])
 

@@ -20,10 +20,8 @@ from zocosmo.graphs.colouring import colours_in_order, edge_colours
 from zocosmo.graphs.graph import Edge, Graph, edge_laplacian, ring
 
 MOST_IN_TURN = 64  # edges for each of many matchings; beyond, each is found in passes over all its edges
-MOST_ATTEMPTS = 1_000  # at colouring a regular graph with as many colours as it has edges at a node
-MOST_COLOURED = (
-    5_000  # edges of such a graph: an attempt takes 6 ms, and 1,000 nodes of degree 4 up to 150 of them
-)
+MOST_ATTEMPTS = 300  # at colouring a regular graph with as many colours as it has edges at a node
+MOST_COLOURED = 2_500  # edges of such a graph: an attempt takes 3 ms, and 1,000 nodes of degree 4 up to 150
 MAX_EXACT_NODES = 16  # for the exact law of maximal matchings, which enumerates sets of free nodes
 
 Partners = NDArray[np.int64]
@@ -227,9 +225,15 @@ class Perfect:
                 "schedule 'perfect' needs a regular graph with an even number of nodes and at most "
                 f"{MOST_COLOURED:,} edges, got {graph!r}; use 'maximal'"
             )
+        colours = perfect_colouring(graph)
+        if colours is None:
+            raise GraphError(
+                f"no perfect matchings that make up {graph!r} were found in {MOST_ATTEMPTS} attempts; "
+                "use 'maximal'"
+            )
         self.graph = graph
         self._by_class = np.empty((degree, graph.n), np.int64)
-        for (i, j), colour in perfect_colouring(graph).items():
+        for (i, j), colour in colours.items():
             self._by_class[colour, [i, j]] = j, i
 
     def partners(self, tape: Tape, t: Ids) -> Partners:
@@ -243,20 +247,18 @@ class Perfect:
 
 
 @lru_cache(maxsize=64)
-def perfect_colouring(graph: Graph) -> dict[Edge, int]:
+def perfect_colouring(graph: Graph) -> dict[Edge, int] | None:
     """A regular graph's edges in as many colours as meet at a node: each colour is at every node.
 
-    Edges are coloured in the orders that the tape of seed 0 gives, until one works. Not every graph has such
-    a colouring.
+    Edges are coloured in the orders that the tape of seed 0 gives, until one works. None if none does: not
+    every graph has such a colouring.
     """
     for attempt in range(MOST_ATTEMPTS):
         order = Tape(0).coins("factors", attempt).permutation(len(graph.edges)).tolist()
         colours = colours_in_order([graph.edges[k] for k in order], int(graph.degrees[0]))
         if colours is not None:
             return colours
-    raise GraphError(
-        f"no perfect matchings that make up {graph!r} were found in {MOST_ATTEMPTS:,} attempts; use 'maximal'"
-    )
+    return None
 
 
 def edge_colouring(graph: Graph) -> tuple[int, ...]:

@@ -54,6 +54,13 @@ ONE_EACH = [
     {"kind": "tree_sum", **STEP, "perturbations": 3},
     {"kind": "tree_mean", **SPARSE, "directions": 4, "hold": 2, "step": ["plain", "normalised"]},
     {"kind": "tree_mean", **SPARSE, "directions": 4, "wire": "grid3"},
+    {
+        "kind": "tree_gather",
+        **SPARSE,
+        "directions": 4,
+        "signs": "orthogonal",
+        "step": ["plain", "normalised"],
+    },
     {"kind": "moniqua", **STEP, "theta": 0.5},
 ]
 TO_ALL = [

@@ -144,7 +144,7 @@ def value_bits(plan, trial):
         return None
     if getattr(method, "step_rule", "plain") == "normalised":  # a level of 16 bits beside each message
         return None
-    if method.kind in ("tree_sum", "tree_mean", "moniqua"):
+    if method.kind in ("tree_sum", "tree_mean", "tree_gather", "moniqua"):
         return own_bits(plan, trial)
     q = {"dense": trial.run().problem.d, "flood": 1, "seedflood": 1, "subcge": 1}.get(method.kind) or method.q
     return q * WIRE_TABLE[plan.wire].charged.bits
@@ -155,8 +155,9 @@ def own_bits(plan, trial):
     method = trial.method
     if method.kind == "moniqua":
         return trial.run().problem.d * method.bits
-    if method.kind == "tree_mean":
-        return method.directions * WIRE_TABLE[plan.wire].charged.bits
+    if method.kind in ("tree_mean", "tree_gather"):
+        of = trial.graph_of().n if method.kind == "tree_gather" else 1
+        return of * method.directions * WIRE_TABLE[plan.wire].charged.bits
     return None if method.wraps else method.perturbations * WIRE_TABLE[plan.wire].charged.bits
 
 

@@ -98,6 +98,7 @@ def test_processes_are_the_simulator_asked_one_by_one(model, tmp_path):
         {"kind": "cosmo", **{k: v for k, v in SECOND.items() if k != "coupling"}},
         {"kind": "tree_mean", "q": 64, **MEAN},
         {"kind": "tree_mean", "q": 24, "hold": 3, "rule": "balanced", **MEAN},
+        {"kind": "tree_gather", "q": 64, **{**MEAN, "wire": "f16"}},
     ]
     more = {"log_every": 3, "wire": "f32", "dtype": "float32", "methods": methods}
     cases = [case("second", tmp_path, json.dumps({**entries, **more}))]

@@ -51,10 +51,14 @@ def states_of(config):
     return sim.states()[0]
 
 
-OF_EACH = {"rand_k": {"q": 6}, "tree_mean": {"q": 6, "directions": 3, "hold": 4, "wire": "grid3"}}
+OF_EACH = {
+    "rand_k": {"q": 6},
+    "tree_gather": {"q": 6, "directions": 3},
+    "tree_mean": {"q": 6, "directions": 3, "hold": 4, "wire": "grid3"},
+}
 
 
-@pytest.mark.parametrize("kind", ["rand_k", "flood", "tree_sum", "tree_mean"])
+@pytest.mark.parametrize("kind", ["rand_k", "flood", "tree_sum", "tree_mean", "tree_gather"])
 def test_methods_that_cannot_skip_wait(tmp_path, kind):
     method = {"kind": kind, "eta": 0.01, "mu": 0.001, **OF_EACH.get(kind, {})}
     config = write_config(tmp_path, method=method, wire="f64", rounds=20)

@@ -13,7 +13,7 @@ from zocosmo.report.tables import NOTHING, Digits, Grid, GridEntry, best_mean, e
 if TYPE_CHECKING:
     import pandas as pd
 
-OURS = ("cosmo", "edge_local", "tree_mean")  # kinds
+OURS = ("cosmo", "edge_local", "tree_mean", "tree_gather")  # kinds
 DIGITS = 2  # of the std
 START = "∘"  # mark of cells that show the start
 

@@ -27,6 +27,7 @@ from zocosmo.methods.seedflood import SeedFlood
 from zocosmo.methods.sparse_mezo import SparseMezo
 from zocosmo.methods.subcge import Subcge
 from zocosmo.methods.subzero import Subzero
+from zocosmo.methods.tree_gather import TreeGather
 from zocosmo.methods.tree_mean import TreeMean
 from zocosmo.methods.tree_sum import TreeSum
 
@@ -42,6 +43,7 @@ METHODS: _Table[type[Method]] = _Table(
         "flood": Flood,
         "seedflood": SeedFlood,
         "subcge": Subcge,
+        "tree_gather": TreeGather,
         "tree_mean": TreeMean,
         "tree_sum": TreeSum,
         "moniqua": Moniqua,
@@ -91,6 +93,7 @@ __all__ = [
     "State",
     "Subcge",
     "Subzero",
+    "TreeGather",
     "TreeMean",
     "TreeSum",
     "World",

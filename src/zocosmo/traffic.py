@@ -253,6 +253,11 @@ def up_the_tree(graph: Graph) -> dict[int, int]:
     return dict(reversed(list(breadth_first(graph, 0).items())[1:]))
 
 
+def tree_stages(graph: Graph) -> int:
+    """How many messages in a row a sum takes: to the root, node 0, and back."""
+    return 2 * int(distances(graph)[0].max())
+
+
 @lru_cache(maxsize=64)
 def spanning_trees(graphs: tuple[Graph, ...]) -> tuple[Index, Index]:
     """Of each graph: nodes in the order of a breadth-first search from node 0, and parents by node."""

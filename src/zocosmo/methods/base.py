@@ -123,12 +123,7 @@ class Draw:
 
     def pick(self, change: Callable[[Values], Values], key: Key | None = None) -> Self:
         """This draw with `change` applied to all arrays."""
-        done: dict[int, Any] = {}  # as in `merge`, which takes longer for one draw
-        parts = self.parts()
-        for place, part in enumerate(parts.values()):
-            if id(part) not in done:
-                done[id(part)] = _pick_part(part, change, key and (*key, place))
-        return type(self)(**{name: done[id(part)] for name, part in parts.items()})
+        return self.merge([self], lambda arrays: change(arrays[0]), key)
 
     def of_type(self, dtype: np.dtype[Any]) -> Self:
         """This draw with the signs of its directions in the type of the states."""
@@ -177,14 +172,6 @@ def _merge_part(parts: Sequence[Any], how: Callable[[Sequence[Values]], Values],
             _merge_part(each, how, own) for each, own in zip(zip(*parts, strict=True), keys, strict=True)
         )
     return None if first is None else how(parts)
-
-
-def _pick_part(part: Any, change: Callable[[Values], Values], key: Key | None) -> Any:
-    if isinstance(part, Direction):
-        return Direction.unchecked(change(part.index), part.d, change(part.entries), key)
-    if isinstance(part, tuple):
-        return tuple(_pick_part(each, change, key and (*key, k)) for k, each in enumerate(part))
-    return None if part is None else change(part)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from zocosmo.core.wires import WIRES
 from zocosmo.errors import InputError, check_known
 from zocosmo.methods.base import RULES, Draw, Rounds, Rule, Ruled, Step, Values, World
 from zocosmo.methods.several import Scaled, Sides, StepRule, running_mean
-from zocosmo.traffic import distances
+from zocosmo.traffic import tree_stages
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class TreeGather(Scaled, Ruled):
         return name
 
     def stages(self, world: World) -> int:
-        return 2 * int(distances(world.graph)[0].max())  # to the root and back
+        return tree_stages(world.graph)
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> TreeGatherDraw:
         tape, t = tape[..., None], np.asarray(t)[..., None]
@@ -78,10 +78,9 @@ class TreeGather(Scaled, Ruled):
         x, u = state.x, draw.u
         slopes = yield self.query(x, draw)
         K = slopes.shape[-1]
-        told = np.zeros((*slopes.shape[:-1], channel.n * K), slopes.dtype)
-        for row, node in enumerate(channel.nodes.tolist()):
-            told[..., row, node * K : (node + 1) * K] = slopes[..., row, :]
-        heard = channel.sum_values(told)
+        told = np.zeros((*slopes.shape[:-1], channel.n, K), slopes.dtype)
+        told[..., np.arange(slopes.shape[-2]), channel.nodes, :] = slopes
+        heard = channel.sum_values(told.reshape(*slopes.shape[:-1], -1))
         v = running_mean(state.v, heard) if self.is_scaled else None
         g = self.estimate(Draw(draw.everyone, more=draw.rest), heard, v)
         return self.state_of(u.put(x, u.restrict(x) - self.eta_at(t) * g, out=x), None, v)

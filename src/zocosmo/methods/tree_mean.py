@@ -15,7 +15,7 @@ from zocosmo.methods.base import COUNT, RULES, Draw, Rounds, Rule, Ruled, Step, 
 from zocosmo.methods.several import Scaled, Sides, StepRule, per_length, running_mean
 from zocosmo.oracle import along
 from zocosmo.state import zeros_like
-from zocosmo.traffic import distances
+from zocosmo.traffic import tree_stages
 
 
 class TreeMeanState(NamedTuple):
@@ -76,7 +76,7 @@ class TreeMean(Scaled, Ruled):
         return t // self.hold
 
     def stages(self, world: World) -> int:
-        return 2 * int(distances(world.graph)[0].max())  # to the root and back
+        return tree_stages(world.graph)
 
     def draw(self, world: World, tape: Tape, t: Rounds) -> Draw:
         ids = tape[..., None], np.asarray(t)[..., None] // self.hold  # the same for all nodes, and L rounds

@@ -16,7 +16,7 @@ from zocosmo.errors import InputError, check_whole
 from zocosmo.methods.base import COUNT, Draw, Method, Rounds, Step, Values, World
 from zocosmo.methods.compressors import folded, weighted_sum
 from zocosmo.oracle import Query
-from zocosmo.traffic import distances
+from zocosmo.traffic import tree_stages
 
 FLOAT_BITS = 32  # `bits` of scalars that cross as values of the wire
 KEEP = 0.9  # of the mean square of totals, from round to round
@@ -91,7 +91,7 @@ class TreeSum(Method):
         return self.perturbations * d
 
     def stages(self, world: World) -> int:
-        return 2 * int(distances(world.graph)[0].max())  # to the root and back
+        return tree_stages(world.graph)
 
     @property
     def is_one_sided(self) -> bool:
